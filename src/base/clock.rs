@@ -1,22 +1,20 @@
-//! The machine's clock: the only place that asks what time it is.
+//! Reads the machine's clock; no other module reads the time.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-pub use vctx_core::clock::{Clock, SetClock, iso8601, seconds_of, unix_ms_of};
+pub use vctx_core::clock::{Clock, SetClock, iso8601, unix_ms_of};
 
-/// The machine's clock.
+/// The machine's clock, which follows a jump of the system clock only if the jump lasts.
 #[derive(Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn unix_ms(&self) -> u64 {
-        #[allow(clippy::disallowed_methods, reason = "this file is the clock")]
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        steady_clock::unix_ms()
     }
 }
 
-/// A monotonic moment, for durations and deadlines.
+/// Returns a monotonic time, for durations and deadlines.
 pub fn now() -> Instant {
     #[allow(clippy::disallowed_methods, reason = "this file is the clock")]
     Instant::now()

@@ -1,4 +1,5 @@
-//! What makes vectors of texts: one trait for all embedders, and the choice between the configured one and the lexical one that is always there.
+//! Embeds texts as vectors: defines the trait of all embedders, and selects the embedder that makes
+//! vectors with a given fingerprint.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,41 +12,49 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::lexical::{self, Lexical, embed_document, embed_query, narrowed};
 
-/// What a text is to be compared as; some models prefix the two sides differently.
+/// The role of a text in a similarity comparison; some models expect a different prefix for each
+/// role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// What is looked for.
+    /// A query: a text to search for.
     Query,
-    /// What may be found.
+    /// A passage: a text that a search can find.
     Passage,
 }
 
-/// Makes vectors of texts: finite, of length 1, with as many components as its fingerprint says.
+/// An embedder, which computes vectors of texts. The vectors are finite, have length 1, and have
+/// the dimension that the embedder's fingerprint states.
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// What its vectors are.
+    /// Returns the fingerprint of this embedder, which identifies its model and the properties of
+    /// its vectors.
     fn fingerprint(&self) -> &Fingerprint;
 
-    /// One vector for each text, each embedded alone. Fails with `EMBEDDER_UNAVAILABLE` as a whole.
+    /// Returns one vector for each text. The vector of a text does not depend on the other texts. A
+    /// call that fails with `EMBEDDER_UNAVAILABLE` returns no vector for any of the texts.
     async fn embed(&self, texts: &[String], kind: Kind) -> Result<Vec<Vec<f32>>>;
 
-    /// One vector for each span (in bytes) of a document, each made in the light of the whole (late chunking). An embedder that gives no
-    /// token states refuses with `LATE_CHUNKING_REQUIRED`.
+    /// Returns one vector for each span (in bytes) of a document; each vector depends on the whole
+    /// document (late chunking). An embedder that gives no vectors of single tokens fails with
+    /// `LATE_CHUNKING_REQUIRED`.
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>>;
 }
 
-/// Loads the model in a directory, under a name, and says how long a question may wait for its vector.
+/// A function that loads the model from a directory. The arguments are the directory, a name for
+/// the model, and the maximum time that a query waits for its vector.
 pub type LoadModel = fn(&Path, &str, Duration) -> Result<Arc<dyn Embedder>>;
 
 static MODEL: OnceLock<LoadModel> = OnceLock::new();
 
-/// Offers models in this process (`embedder.kind = "local"`). The program does it once, at its start, if it
-/// was built with them; a second offer changes nothing.
+/// Registers the function that loads a model into this process (`embedder.kind = "local"`). A
+/// program that is built with local models calls this once at its start; a second call has no
+/// effect.
 pub fn offer_model(load: LoadModel) {
     MODEL.get_or_init(|| load);
 }
 
-/// How a model in this process is loaded; `None` in a program that was built without.
+/// Returns the function that loads a model into this process; `None` in a program that is built
+/// without local models.
 pub fn model_in_process() -> Option<LoadModel> {
     MODEL.get().copied()
 }
@@ -56,7 +65,7 @@ impl Embedder for Lexical {
         self.fingerprint()
     }
 
-    /// Both kinds alike: words are words on either side.
+    /// The lexical embedder treats queries and passages alike.
     async fn embed(&self, texts: &[String], _: Kind) -> Result<Vec<Vec<f32>>> {
         let vector = |text: &String| narrowed(&embed_query(text, self.dimension()));
         Ok(texts.iter().map(vector).collect())
@@ -76,7 +85,8 @@ impl Embedder for Lexical {
 #[derive(Clone)]
 pub struct Embedders {
     configured: Arc<dyn Embedder>,
-    /// The one that the archive is to change to, or has changed to.
+    /// The embedder of the next vector setting. A reindex changes the archive to this embedder, or
+    /// has already done so.
     next: Option<Arc<dyn Embedder>>,
 }
 
@@ -87,38 +97,41 @@ impl Default for Embedders {
 }
 
 impl Embedders {
-    /// Those of a server that is configured for one.
+    /// Creates the embedders of a server that has only the configured embedder.
     pub fn new(configured: Arc<dyn Embedder>) -> Self {
         Self { configured, next: None }
     }
 
-    /// The same, with one that the archive is to change to.
+    /// Adds the embedder to which a reindex changes the archive.
     #[must_use]
     pub fn with_next(self, next: Arc<dyn Embedder>) -> Self {
         Self { next: Some(next), ..self }
     }
 
-    /// What the vectors of the embedder are that the archive is to change to, if one is configured.
+    /// Returns the fingerprint of the embedder to which a reindex changes the archive, if such an
+    /// embedder is configured.
     pub fn next(&self) -> Option<&Fingerprint> {
         self.next.as_ref().map(|next| next.fingerprint())
     }
 
-    /// What the configured embedder's vectors are.
+    /// Returns the fingerprint of the configured embedder.
     pub fn fingerprint(&self) -> &Fingerprint {
         self.configured.fingerprint()
     }
 
-    /// The configured embedder.
+    /// Returns the configured embedder.
     pub fn configured(&self) -> &Arc<dyn Embedder> {
         &self.configured
     }
 
-    /// Whether a real model is configured: a hashed embedder adds nothing to a ranking by words.
+    /// Whether an embedding model is configured. The lexical embedder is not a model: its vectors
+    /// do not improve a ranking by words.
     pub fn has_model(&self) -> bool {
         !lexical::makes(self.fingerprint())
     }
 
-    /// Who makes vectors of that fingerprint; refused with `VECTOR_SETTING_MISMATCH` where nobody here does.
+    /// Returns the embedder with the given fingerprint, or the error `VECTOR_SETTING_MISMATCH` if
+    /// this server has no such embedder.
     pub fn of(&self, wanted: &Fingerprint) -> Result<Arc<dyn Embedder>> {
         if wanted == self.fingerprint() {
             return Ok(Arc::clone(&self.configured));
@@ -131,12 +144,14 @@ impl Embedders {
         }
         Err(Error::new(
             Code::VectorSettingMismatch,
-            "no embedder of this server makes vectors of the kind that the database holds",
+            "no embedder of this server makes vectors with the vector setting of the database",
         ))
     }
 }
 
-/// Checks what an embedder answered: one vector for each text, of the right length, finite, with a direction; and gives each length 1.
+/// Checks the answer of an embedder, and scales each vector to length 1. The answer must contain
+/// one vector for each text. Each vector must have the right dimension, finite components, and a
+/// length above zero.
 pub fn checked(
     fingerprint: &Fingerprint,
     mut vectors: Vec<Vec<f32>>,
@@ -149,7 +164,7 @@ pub fn checked(
     for vector in &mut vectors {
         if vector.len() as u64 != u64::from(fingerprint.dimension) {
             return wrong(format!(
-                "the embedder gave {} components, configured are {}",
+                "the embedder gave a vector of {} components, but the configured dimension is {}",
                 vector.len(),
                 fingerprint.dimension
             ));
@@ -159,7 +174,7 @@ pub fn checked(
         }
         let square: f64 = vector.iter().map(|c| f64::from(*c) * f64::from(*c)).sum();
         if square == 0.0 {
-            return wrong("the embedder gave a vector without a direction".into());
+            return wrong("the embedder gave a vector of length zero".into());
         }
         let length = square.sqrt();
         vector.iter_mut().for_each(|c| *c = (f64::from(*c) / length) as f32);
@@ -182,7 +197,7 @@ mod tests {
             (vec![vec![1.0]], 1, "1 components"),
             (vec![vec![1.0, f32::NAN]], 1, "finite"),
             (vec![vec![1.0, f32::INFINITY]], 1, "finite"),
-            (vec![vec![0.0, 0.0]], 1, "direction"),
+            (vec![vec![0.0, 0.0]], 1, "length zero"),
         ] {
             let error = checked(&print(2), vectors, texts).unwrap_err();
             assert_eq!(error.code, Code::EmbedderUnavailable);

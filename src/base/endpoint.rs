@@ -1,21 +1,22 @@
-//! Where a database listens: a Unix socket, in any of its spellings; never TCP.
+//! The address of a database: the path of a Unix socket, in one of four forms. TCP addresses are
+//! refused.
 
 use std::path::{Path, PathBuf};
 
 use vctx_core::limits::SOCKET_PATH_BYTES_MAX;
 
-/// A Unix socket's path, checked.
+/// A validated path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     path: PathBuf,
 }
 
-/// A user and a password; printed without the password.
+/// A user and a password; the debug output omits the password.
 #[derive(Clone)]
 pub struct Credentials {
-    /// User.
+    /// Name of the database user.
     pub user: String,
-    /// Password.
+    /// Password of the user.
     pub password: String,
 }
 
@@ -25,29 +26,30 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Why an address is refused.
+/// Reasons why an address is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointFault {
-    /// `http://`, `https://`, `tcp://`, `ssl://`, …
+    /// The address has a TCP scheme: `http://`, `https://`, `tcp://`, `ssl://`, …
     #[error(
         "`{0}` is not a Unix socket: the database is reached over Unix sockets only; use unix:///path, http+unix:///path, http+unix://%2Fpath or /path"
     )]
     NotUnix(String),
-    /// Not absolute.
+    /// The socket path is not absolute.
     #[error("`{0}` is not an absolute path: begin it with /")]
     NotAbsolute(String),
-    /// Longer than the kernel takes.
+    /// The socket path is longer than the kernel allows.
     #[error(
-        "the socket path has {0} bytes, the kernel takes {SOCKET_PATH_BYTES_MAX}: use a shorter directory"
+        "the socket path has {0} bytes, but the kernel allows at most {SOCKET_PATH_BYTES_MAX}: use a shorter directory"
     )]
     TooLong(usize),
-    /// A broken percent sequence.
-    #[error("`{0}` has a broken %-sequence")]
+    /// The address has an invalid percent-encoded sequence.
+    #[error("`{0}` contains an invalid percent-encoded sequence")]
     Percent(String),
 }
 
 impl Endpoint {
-    /// Reads `/p`, `unix:///p`, `http+unix:///p` or `http+unix://%2Fp`.
+    /// Parses an address in one of the forms `/p`, `unix:///p`, `http+unix:///p` or
+    /// `http+unix://%2Fp`.
     pub fn parse(text: &str) -> Result<Self, EndpointFault> {
         let rest = match text.split_once("://") {
             None => text.strip_prefix("unix:").unwrap_or(text).to_owned(),
@@ -60,7 +62,8 @@ impl Endpoint {
                     decoded
                 }
             }
-            // What follows may hold a password.
+            // The error shows only the scheme, because the rest of the address may contain a
+            // password.
             Some((scheme, _)) => return Err(EndpointFault::NotUnix(format!("{scheme}://…"))),
         };
         if !rest.starts_with('/') {
@@ -72,12 +75,13 @@ impl Endpoint {
         Ok(Self { path: PathBuf::from(rest) })
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The form that survives `Url::join` and `http::Uri`: the path as a hex host.
+    /// Returns the address as a URL whose host is the hex-encoded socket path; `Url::join` and
+    /// `http::Uri` leave this form unchanged.
     pub fn url(&self) -> String {
         hyperlocal::Uri::new(&self.path, "/").into_string()
     }

@@ -1,10 +1,11 @@
-//! Keys, salts and jitter from the operating system: the only source of randomness.
+//! Makes random keys, salts and jitter from random numbers of the operating system. The program
+//! uses no other source of random numbers.
 
 use uuid::Uuid;
 
 pub use vctx_core::ids::{Ids, SeededIds};
 
-/// Chance from the operating system.
+/// A source of random numbers that reads from the operating system.
 #[derive(Debug, Default)]
 pub struct SystemIds;
 

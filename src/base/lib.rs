@@ -1,4 +1,5 @@
-//! What every acting crate needs from the machine: clock, random ids, Unix sockets, logs, metrics, the service manager.
+//! Interfaces to the machine for all crates that do I/O: clock, random ids, Unix sockets, logs,
+//! metrics, the service manager.
 
 pub mod clock;
 pub mod embedder;

@@ -1,4 +1,5 @@
-//! Listening sockets, bound or handed over: modes, stale files, peer credentials, connection cap, waits for heads and for readers, drain.
+//! Listens on Unix sockets that this process bound or inherited, with limits on times, sizes and
+//! the number of connections.
 
 use std::fs;
 use std::io;
@@ -22,29 +23,37 @@ use tokio_io_timeout::TimeoutWriter;
 
 use super::unread::read_on;
 use crate::metric;
-use vctx_core::limits::{
-    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX,
-    SOCKET_PATH_BYTES_MAX,
-};
+use vctx_core::limits::{ACCEPT_PAUSE_MS, ANSWER_STALL_MS, DRAIN_MS_MAX, SOCKET_PATH_BYTES_MAX};
 
-/// Mode of the directory that a socket lies in: its owner alone may reach it.
+/// Maximum number of connections to the API socket.
+const CONNECTIONS_MAX: usize = 1_024;
+/// Time within which a client must send the head of a request, in milliseconds.
+const HEAD_MS_MAX: u64 = 10_000;
+
+/// Mode of a socket's directory: only the owner has access.
 const DIRECTORY_MODE: u32 = 0o700;
-/// Mode of a socket.
+/// Permission of the group and of all other users to write.
+const OTHERS_WRITE: u32 = 0o022;
+/// The sticky bit of a directory: only the owner of a file may replace the file.
+const STICKY: u32 = 0o1000;
+/// Mode of a socket file.
 const SOCKET_MODE: u32 = 0o660;
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// A bound socket; its file goes with it, unless the service manager made it.
+/// A bound socket; dropping the value removes the socket file, unless the service manager created
+/// the file.
 pub struct Listening {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file that this process made; none: the service manager made it.
+    /// Device and inode of the socket file that this process created; `None` if the service manager
+    /// created the file.
     own: Option<(u64, u64)>,
-    /// How many connections are open.
+    /// Number of open connections.
     open: watch::Sender<usize>,
 }
 
-/// One open connection, counted as long as it lives.
+/// One open connection, counted until the value is dropped.
 struct Counted(watch::Sender<usize>);
 
 impl Counted {
@@ -60,17 +69,18 @@ impl Drop for Counted {
     }
 }
 
-/// Who is at the other end of a connection, by the kernel's word at its connect.
+/// User id and process id of the process at the other end of a connection. The kernel recorded them
+/// when the connection was opened.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerActor {
     /// User id.
     pub uid: u32,
-    /// Process id; 0 when the kernel does not tell.
+    /// Process id; 0 if the kernel does not report the id.
     pub pid: i32,
 }
 
-/// Binds a socket: makes its directory (0700), replaces the socket of a dead server and nothing else, and sets the mode
-/// before anybody can connect.
+/// Binds a socket: creates the socket's directory (0700), removes the socket file of a dead server
+/// but no other file, and sets the file mode before any client can connect.
 pub fn bind(path: &Path) -> io::Result<Listening> {
     let fault = |kind, text: String| Err(io::Error::new(kind, text));
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
@@ -85,9 +95,10 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     if !directory.is_dir() {
         fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
     }
+    check_directory(directory)?;
     clear_way(path)?;
-    // Between bind and listen nobody can connect, so the mode is right before the first caller comes; the name is the final
-    // one, since `lsof` shows a listener under the name that it was bound to.
+    // The file mode is set between bind and listen, when no client can connect. The socket is bound
+    // under the final name, because `lsof` shows that name.
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
@@ -97,8 +108,32 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     Ok(Listening { listener, path: path.to_owned(), own, open: watch::Sender::new(0) })
 }
 
-/// Removes the socket of a dead server. Anything else at the path stays as it is and is refused: a link too, since it may
-/// lead to a socket of somebody else.
+/// Refuses a directory in which another user could replace the socket.
+fn check_directory(directory: &Path) -> io::Result<()> {
+    let own = fs::metadata("/proc/self")?.uid();
+    let found = fs::metadata(directory)?;
+    let Some(why) = danger(found.uid(), found.mode(), own) else { return Ok(()) };
+    let at = directory.display();
+    let text = format!(
+        "{at} {why}: another user could replace the socket; chmod 700 {at} (750 for a group), or choose a directory of your own"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Returns the reason why a socket of the user `own` is not safe in a directory with the given
+/// owner and mode; `None` if it is safe. A socket is not safe if the directory belongs to a user
+/// other than `own` and root, or if other users may replace files in the directory.
+fn danger(owner: u32, mode: u32, own: u32) -> Option<String> {
+    if owner != own && owner != 0 {
+        return Some(format!("belongs to the user with the id {owner}"));
+    }
+    let open = mode & OTHERS_WRITE != 0 && mode & STICKY == 0;
+    open.then(|| format!("has mode {:o}", mode & 0o7777))
+}
+
+/// Removes the socket of a dead server. If any other file is at the path, returns an error and
+/// keeps the file. This also holds for a symbolic link, because it may lead to a socket of another
+/// program.
 fn clear_way(path: &Path) -> io::Result<()> {
     let fault = |kind, text: String| Err(io::Error::new(kind, text));
     let at = path.display();
@@ -123,13 +158,15 @@ fn clear_way(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What tells one file from another that has its name later.
+/// Returns the device and inode numbers of a file, which distinguish the file from a later file of
+/// the same name.
 fn identity(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Takes over a socket that listens already, as a service manager hands it over. Mode, owner and file stay the manager's, and who
-/// connects while no server runs waits for the next one.
+/// Takes over a socket on which the service manager already listens. The service manager decides
+/// mode, owner and file of the socket. A client that connects while no server runs waits until a
+/// server starts.
 pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
     let address = listener.local_addr()?;
     let Some(path) = address.as_pathname().map(Path::to_owned) else {
@@ -142,17 +179,18 @@ pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
 }
 
 impl Listening {
-    /// Where it listens.
+    /// Returns the path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number of open connections, as it changes.
+    /// Returns a receiver for the number of open connections.
     pub fn open_connections(&self) -> watch::Receiver<usize> {
         self.open.subscribe()
     }
 
-    /// Another handle of the same listener, for a server that brings its own loop; the file stays ours.
+    /// Returns a second handle of the listener, for a server with a separate accept loop.
+    /// `Listening` still owns the socket file.
     pub fn handle(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -161,34 +199,37 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let Some(own) = self.own else { return };
-        // The listener is still open here and holds its inode, so no other file can have that number.
+        // The listener is still open in this process and keeps the inode of its socket file in use,
+        // so a file with the same inode number is this socket file.
         let there = fs::symlink_metadata(&self.path);
         if there.is_ok_and(|file| identity(&file) == own) {
-            // The next start replaces the file if this fails.
+            // If the removal of the socket file fails, the next start of the server replaces the
+            // file.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// What a listener bounds, and where its connections are counted.
+/// Limits of a listener, and the gauge that counts its connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Open connections.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// Longest wait for the head of a request, idle time before it included, in milliseconds.
+    /// Time limit for the head of a request, including the idle time before the head, in
+    /// milliseconds.
     pub head_ms: u64,
-    /// Longest head of a request, in bytes; none: hyper's own bound.
+    /// Maximum size of a request head, in bytes; `None` for hyper's own limit.
     pub head_bytes: Option<usize>,
-    /// Longest time in which a client takes nothing of what is written to it, in milliseconds. Nothing bounds how long there
-    /// is nothing to write.
+    /// Maximum time, in milliseconds, that the server waits for a client that reads no byte of its
+    /// answer. The limit applies only while the server has data to write.
     pub stall_ms: u64,
-    /// Time that running calls have when it stops, in milliseconds.
+    /// Time that running calls have to end after the stop signal, in milliseconds.
     pub drain_ms: u64,
-    /// The gauge of open connections.
+    /// Name of the gauge for the number of open connections.
     pub gauge: &'static str,
 }
 
-/// The bounds of the API.
+/// The limits of the API socket.
 const API: Bounds = Bounds {
     connections: CONNECTIONS_MAX,
     head_ms: HEAD_MS_MAX,
@@ -198,7 +239,8 @@ const API: Bounds = Bounds {
     gauge: metric::CONNECTIONS,
 };
 
-/// Serves until `stop` turns true, then lets running calls end within the drain limit.
+/// Serves the router on the socket until `stop` is true. After that, running calls have a limited
+/// time to end.
 pub async fn serve(
     listening: Listening,
     router: Router,
@@ -207,7 +249,7 @@ pub async fn serve(
     serve_within(listening, router, stop, API).await
 }
 
-/// The same within other bounds.
+/// Serves the router like `serve`, but with the given limits.
 pub async fn serve_within(
     listening: Listening,
     router: Router,
@@ -244,7 +286,8 @@ pub async fn serve_within(
             }
         }
     }
-    // Who comes now is refused at once and does not wait in a queue that nobody serves.
+    // Closes the listener before the running calls end. If this process bound the socket, new
+    // clients are refused immediately and do not wait in the kernel's queue of connections.
     drop(listener);
     drop(listening);
     let all = u32::try_from(bounds.connections).unwrap_or(u32::MAX);
@@ -260,10 +303,10 @@ pub async fn serve_within(
     Ok(())
 }
 
-/// Comes back when no connection has been open for that time, without a gap.
+/// Waits until there has been no open connection for the given time without interruption.
 pub async fn idle_for(time: Duration, mut open: watch::Receiver<usize>) {
     loop {
-        // An error means that the listener is gone: nobody will come any more.
+        // An error means that the listener was dropped, so that no client can connect any more.
         if open.wait_for(|count| *count == 0).await.is_err() {
             return;
         }
@@ -275,7 +318,7 @@ pub async fn idle_for(time: Duration, mut open: watch::Receiver<usize>) {
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A dropped sender means that the program ends.
+    // A dropped sender of the stop signal means that the program ends.
     let _ = stop.wait_for(|s| *s).await;
 }
 
@@ -359,7 +402,29 @@ mod tests {
         let error = bind(&dead).err().expect("refused");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{error}");
         drop(listening);
-        assert!(!dead.exists(), "a server takes its own socket with it");
+        assert!(!dead.exists(), "a server removes its socket file when it ends");
+    }
+
+    #[test]
+    fn a_directory_is_our_own_or_roots_and_not_everybodys() {
+        let (ours, other, root) = (1000, 1001, 0);
+        for (owner, mode, safe) in [
+            (ours, 0o40700, true),
+            (ours, 0o40755, true),
+            (ours, 0o40775, false),
+            (ours, 0o40777, false),
+            (root, 0o41777, true),
+            (root, 0o40755, true),
+            (root, 0o40777, false),
+            (other, 0o40700, false),
+            (other, 0o41777, false),
+        ] {
+            assert_eq!(danger(owner, mode, ours).is_none(), safe, "{owner} {mode:o}");
+        }
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = bind(&home.path().join("s")).err().expect("refused");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
     }
 
     #[test]
@@ -370,12 +435,12 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let second = bind(&path).unwrap();
         drop(first);
-        assert!(path.exists(), "it was the second one's");
+        assert!(path.exists(), "the socket file belongs to the second server");
         drop(second);
         assert!(!path.exists());
     }
 
-    /// What comes through a channel, as the body of an answer.
+    /// An answer body whose data comes from a channel.
     struct Said(mpsc::Receiver<Bytes>);
 
     impl HttpBody for Said {
@@ -390,10 +455,10 @@ mod tests {
         }
     }
 
-    /// Bytes of an answer that no socket's buffer holds.
+    /// Size in bytes of an answer that is larger than any socket buffer.
     const LARGE: usize = 8 * 1024 * 1024;
 
-    /// Serves `router` until the test ends, with a short patience.
+    /// Serves `router` until the test ends, with short time limits.
     fn serving(
         directory: &Path,
         router: Router,
@@ -412,7 +477,8 @@ mod tests {
         stream
     }
 
-    /// Waits until so many connections are open; the bound only guards against a test that hangs.
+    /// Waits until the given number of connections is open; the time limit only prevents a hanging
+    /// test.
     async fn wait_for(open: &mut watch::Receiver<usize>, wanted: usize) {
         let reached = open.wait_for(|count| *count == wanted);
         tokio::time::timeout(Duration::from_secs(30), reached).await.expect("in time").unwrap();
@@ -433,7 +499,8 @@ mod tests {
                 break;
             }
             read += bytes;
-            // Longer than the bound in all, but no pause is near it.
+            // To read the whole answer, the client takes longer than the limit, but each of its
+            // pauses is much shorter than the limit.
             if pauses < 100 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 pauses += 1;
@@ -449,7 +516,8 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_nobody_reads_ends_and_one_with_nothing_to_say_does_not() {
         let home = tempfile::tempdir().unwrap();
-        // Says something, nothing for longer than the bound, and then more than a buffer holds.
+        // The handler sends some bytes, pauses for longer than the time limit, and then sends more
+        // bytes than a socket buffer holds.
         let pieces = || async {
             let (say, said) = mpsc::channel(1);
             tokio::spawn(async move {

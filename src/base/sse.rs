@@ -1,16 +1,19 @@
-//! Lines of server-sent events, put together from bytes as they come.
+//! Parses server-sent events from a stream of bytes.
 
-/// Takes bytes, gives the data of whole events (WHATWG HTML, "Server-sent events": fields by line, an empty line ends an event).
+/// A parser that receives the bytes of a stream and returns the data of complete events. WHATWG
+/// HTML, "Server-sent events", defines the format: each line contains one field, and an empty line
+/// ends an event.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// What has no line end yet.
+    /// Bytes of the last line, whose end has not arrived yet.
     rest: Vec<u8>,
-    /// Lines of data of the event that is under way.
+    /// Data lines of the event that is not complete yet.
     data: Vec<String>,
 }
 
 impl Events {
-    /// Adds bytes; gives what they completed, oldest first. The caller bounds how many bytes come.
+    /// Adds bytes; returns the data of the events that these bytes completed, oldest first. The
+    /// caller of the parser limits the number of bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut whole = Vec::new();
         self.rest.extend_from_slice(bytes);
@@ -24,7 +27,8 @@ impl Events {
         whole
     }
 
-    /// The end: an event whose empty line is missing counts too, since some servers leave it out.
+    /// Ends the stream: also returns a last event without a final empty line, because some servers
+    /// omit this line.
     pub fn end(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
@@ -38,7 +42,7 @@ impl Events {
         if text.is_empty() {
             return self.event();
         }
-        // Comments begin with a colon; other fields than data say nothing here.
+        // Comment lines, which begin with a colon, and fields other than `data` are ignored.
         if let Some(data) = text.strip_prefix("data:") {
             self.data.push(data.strip_prefix(' ').unwrap_or(data).to_owned());
         }

@@ -1,4 +1,6 @@
-//! Logs to stderr, metrics in Prometheus text on a Unix socket of their own; nothing else is global.
+//! Writes logs to stderr, and serves metrics as Prometheus text on a separate Unix socket.
+//!
+//! The log and the metrics are the only global state of the process.
 
 use axum::Router;
 use axum::http::header;
@@ -10,27 +12,27 @@ use tracing_subscriber::EnvFilter;
 
 use crate::metric::{self, Kind};
 
-/// How logs look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text lines for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line of the log.
     Json,
 }
 
-/// What is logged and how.
+/// Settings of the log: filter and format.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Filter in tracing's syntax (`info`, `vctx=debug`).
+    /// Log filter in tracing's syntax (`info`, `vctx=debug`).
     pub filter: String,
-    /// Form.
+    /// Format of the log lines.
     pub format: LogFormat,
 }
 
-/// Installs the log subscriber; a second call in one process changes nothing.
+/// Installs the log subscriber. A second call in one process has no effect.
 pub fn start_logs(settings: &Settings) -> Result<(), String> {
     let filter = EnvFilter::try_new(&settings.filter).map_err(|e| format!("log.filter: {e}"))?;
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -38,7 +40,8 @@ pub fn start_logs(settings: &Settings) -> Result<(), String> {
         LogFormat::Text => base.with_ansi(false).try_init(),
         LogFormat::Json => base.json().flatten_event(true).with_current_span(true).try_init(),
     };
-    // Only a second start in one process (a test) finds one installed.
+    // An error means that a subscriber is already installed. This happens only if one process
+    // starts the logs twice, as tests do.
     drop(installed);
     Ok(())
 }
@@ -52,7 +55,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, String> {
             builder.set_buckets_for_metric(whole, meter.buckets).map_err(|e| e.to_string())?;
     }
     let handle = builder.install_recorder().map_err(|e| e.to_string())?;
-    for meter in metric::ALL {
+    for meter in metric::ALL.iter() {
         match meter.kind {
             Kind::Counter => metrics::describe_counter!(meter.name, meter.help),
             Kind::Gauge => metrics::describe_gauge!(meter.name, meter.help),
@@ -64,7 +67,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, String> {
     Ok(handle)
 }
 
-/// Counters that an alert watches for their first step, with the label that they have and its values.
+/// Counters whose first increment triggers an alert, each with its label and the label's values.
 const STARTED: &[(&str, &str, &[&str])] = &[
     (metric::STORE_UNANSWERED, "why", &["unreachable", "lost", "garbage", "failed"]),
     (metric::TRANSACTIONS, "outcome", &["committed", "aborted", "unknown"]),
@@ -90,7 +93,8 @@ const STARTED: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Lets counters begin at nought: a rate does not see the step from nothing to one.
+/// Sets counters to zero at the start, because Prometheus's `rate` does not count the step from no
+/// value to the value 1.
 fn start_counters() {
     for meter in metric::ALL.iter().filter(|m| m.kind == Kind::Counter && m.labels.is_empty()) {
         metrics::counter!(meter.name).increment(0);
@@ -102,7 +106,7 @@ fn start_counters() {
     }
 }
 
-/// The one route of the metrics socket.
+/// Returns the only route of the metrics socket.
 pub fn metrics_router(handle: PrometheusHandle) -> Router {
     let render = move || async move {
         handle.run_upkeep();

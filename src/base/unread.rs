@@ -1,4 +1,5 @@
-//! What a handler left of a request's body is read all the same: a connection that is closed upon a sender takes the answer with it.
+//! Reads the rest of a request body that a handler did not read, because a client that is still
+//! sending when the connection closes would lose the answer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +17,8 @@ use tokio::sync::oneshot;
 
 use vctx_core::limits::{BODY_DRAINED_BYTES_MAX, BODY_MS_MAX};
 
-/// A body that is given back when it is dropped before its end.
+/// A request body. If it is dropped before its end was read, it is sent back through the channel
+/// `back`.
 struct Lent {
     body: Option<Body>,
     back: Option<oneshot::Sender<Body>>,
@@ -52,14 +54,18 @@ impl Drop for Lent {
         if let (Some(body), Some(back)) = (self.body.take(), self.back.take())
             && !body.is_end_stream()
         {
-            // Nobody waits for it where the answer was given before: the connection is closed then.
+            // If the answer was already sent, no receiver waits for the body and the connection is
+            // closed.
             drop(back.send(body));
         }
     }
 }
 
-/// Lets a request be answered, and reads beside the answer what its handler left of its body, up to [`BODY_DRAINED_BYTES_MAX`] and for at most
-/// [`BODY_MS_MAX`]; upon a longer one the connection is closed, at once where its length was told. A sender that waits for `100 Continue` sends nothing behind an answer.
+/// Answers a request. While the answer is sent, reads the rest of the body that the handler did not
+/// read: at most [`BODY_DRAINED_BYTES_MAX`], for at most [`BODY_MS_MAX`]. If the rest is larger,
+/// the connection is closed: immediately if the client announced the length of the body, otherwise
+/// when the limit is reached. If the client waits for `100 Continue`, nothing is read, because
+/// after an answer such a client sends no body.
 pub(super) async fn read_on(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
         return next.run(request).await;
@@ -85,6 +91,6 @@ async fn thrown_away(mut body: Body) {
             }
         }
     };
-    // What takes longer is closed upon.
+    // After this time limit, the connection is closed even if a part of the body is still unread.
     drop(tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), all).await);
 }

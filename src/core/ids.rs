@@ -1,20 +1,21 @@
-//! Keys, salts and jitter as an argument; the machine's are in `base`, seeded ones for tests here.
+//! Defines the trait of sources of document keys, salts and jitter, and a seeded source for
+//! repeatable results. The source of random values is in the folder `src/base`.
 
 use std::sync::Mutex;
 
 use sha2::{Digest as _, Sha256};
 
-/// Makes keys, salts and jitter.
+/// Generates document keys, salts for digests, and random numbers for jitter.
 pub trait Ids: Send + Sync {
-    /// A key that sorts by time (UUID version 7, RFC 9562).
+    /// Returns a key that sorts by time (UUID version 7, RFC 9562).
     fn key(&self) -> String;
-    /// 128 bits of chance in hex, to salt a digest.
+    /// Returns 128 random bits in hex, for the salt of a digest.
     fn salt(&self) -> String;
-    /// A number below `bound`, for jitter.
+    /// Returns a number below `bound`, for jitter.
     fn below(&self, bound: u64) -> u64;
 }
 
-/// Ids that follow from a seed.
+/// A source of keys, salts and numbers that are derived from a seed.
 #[derive(Debug)]
 pub struct SeededIds {
     seed: u64,
@@ -22,12 +23,12 @@ pub struct SeededIds {
 }
 
 impl SeededIds {
-    /// The same seed gives the same ids.
+    /// Returns a source of ids; equal seeds give equal ids.
     pub fn new(seed: u64) -> Self {
         Self { seed, count: Mutex::new(0) }
     }
 
-    /// 128 bits that follow from the seed and the place in the row.
+    /// Returns 128 bits derived from the seed and a counter.
     fn next(&self) -> u128 {
         let mut count = self.count.lock().expect("no holder panics");
         *count += 1;

@@ -1,8 +1,7 @@
-//! The thinking half of vctx: values, decisions and texts. It has no clock, socket, file or `async`.
+//! The pure logic of vctx (values, decisions and texts), without clock, socket, file or `async`.
 
 pub mod chunk;
 pub mod clock;
-pub mod context;
 pub mod conveyance;
 pub mod dialect;
 pub mod error;
@@ -11,5 +10,10 @@ pub mod limits;
 pub mod memory;
 pub mod openai;
 pub mod policy;
+pub mod proof;
+pub mod search;
+pub mod seeded;
 pub mod text;
 pub mod tools;
+pub mod trust;
+pub mod window;

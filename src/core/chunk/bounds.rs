@@ -1,32 +1,36 @@
-//! Where a text may be cut: between paragraphs or blocks of code, lines, sentences, words, graphemes, and at last characters.
+//! The levels at which a text may be split: paragraphs, blocks of code, lines, sentences, words,
+//! graphemes, characters.
 
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::limits::SPLIT_DEPTHS;
+/// Number of indentation depths at which code is split into blocks; code at a greater depth is
+/// split between lines.
+const SPLIT_DEPTHS: u8 = 8;
 
-/// What stays whole.
+/// A level of units at which a text is split. A unit of the level stays whole if it fits into a
+/// chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    /// Up to an empty line, or up to a line that begins like a heading.
+    /// A paragraph, which ends after an empty line or before a line that begins with `#`.
     Paragraph,
-    /// What is indented no further than so many depths of a part of a program, with what is indented below it.
+    /// A block of code at this indentation depth or less, with the deeper lines that follow it.
     Block(u8),
-    /// Up to a line break.
+    /// A line, including its line break.
     Line,
-    /// By the rules of Unicode (UAX #29).
+    /// A sentence, by the rules of Unicode (UAX #29).
     Sentence,
-    /// Up to the next word; what is no letter stays with the word before it.
+    /// A word with all characters up to the next word, such as spaces and punctuation.
     Word,
-    /// What a reader takes for one character.
+    /// A grapheme cluster: one character as a reader sees it.
     Grapheme,
-    /// A code point.
+    /// A Unicode code point.
     Character,
 }
 
 impl Level {
-    /// What is cut when a unit of this level is too long.
+    /// Returns the next finer level, at which a unit that is too long is split.
     pub(super) fn finer(self) -> Option<Self> {
         match self {
             Self::Paragraph => Some(Self::Line),
@@ -40,7 +44,8 @@ impl Level {
         }
     }
 
-    /// The bounds of the units of `range`, its own ends included, rising.
+    /// Returns the byte positions at which the units of `range` begin or end, in rising order,
+    /// including the start and the end of `range`.
     pub(super) fn bounds(self, text: &str, range: &Range<usize>) -> Vec<usize> {
         let part = &text[range.clone()];
         let inner: Vec<usize> = match self {
@@ -70,7 +75,7 @@ fn ends<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<usize> {
         .collect()
 }
 
-/// Behind empty lines, and before headings (`#`, as Markdown has them).
+/// Returns the start of each line that follows an empty line or is a Markdown heading (`#`).
 fn paragraphs(text: &str) -> Vec<usize> {
     let mut bounds = Vec::new();
     let mut at = 0;
@@ -86,16 +91,19 @@ fn paragraphs(text: &str) -> Vec<usize> {
     bounds
 }
 
-/// Columns that a tab stands for.
+/// Number of columns that a tab indents.
 const TAB: usize = 4;
-/// What a line begins with that closes or goes on with the block before it.
+/// A line that begins with one of these texts closes or continues a block of code.
 const CLOSING: [&str; 11] =
     ["}", ")", "]", "end", "else", "elif", "except", "finally", "catch", "esac", "fi"];
-/// What a line begins with that belongs to the line behind it: remarks, attributes, decorators.
+/// A line that begins with one of these texts is a comment, attribute or decorator. The line
+/// belongs to the line after it.
 const LEADING: [&str; 8] = ["//", "/*", "*", "# ", "#[", "#!", "@", "--"];
 
-/// Before each line of the outermost depths of indentation that begins something: no line that closes a block, and none behind its own
-/// remarks, attributes or decorators.
+/// Returns the start of each line that begins a block of code. A block begins at the smallest
+/// indentation of the text, or at one of the next `depth` indentations. A line that closes or
+/// continues a block begins no other block. A block includes the comments, attributes or decorators
+/// before its first line.
 fn blocks(text: &str, depth: usize) -> Vec<usize> {
     let mut lines: Vec<(usize, usize, &str)> = Vec::new();
     let mut at = 0;
@@ -121,7 +129,8 @@ fn blocks(text: &str, depth: usize) -> Vec<usize> {
     starts.map(|(_, (at, _, _))| *at).collect()
 }
 
-/// Whether a line begins with one of these, as a whole word where it is one.
+/// Returns whether a line begins with one of the texts in `what`. A text that is a word must also
+/// be a whole word in the line.
 fn begins(line: &str, what: &[&str]) -> bool {
     what.iter().any(|mark| {
         let word = mark.ends_with(char::is_alphabetic);
@@ -130,7 +139,8 @@ fn begins(line: &str, what: &[&str]) -> bool {
     })
 }
 
-/// Before each word that is not glued to what stands before it: behind white space, or between signs of scripts without blanks.
+/// Returns the start of each word. A word begins after white space or, in scripts without spaces,
+/// at a word boundary of Unicode.
 fn words(text: &str) -> Vec<usize> {
     let mut bounds = Vec::new();
     let mut after_blank = false;

@@ -1,17 +1,21 @@
-//! The late-chunking evidence of an ingest, and what can be checked of it: that the chunks are cuts of one document, whole and in order.
+//! Checks a caller's evidence that the vectors of a document's chunks were made by late chunking.
 //!
-//! A vector itself does not tell how it was made, so evidence is an attestation. What it states is checked against everything that was
-//! sent with it: spans against texts, texts against the document or its digest, equal texts against equal vectors.
+//! A vector does not show how it was made, so the server relies on evidence that the caller sends.
+//! The server compares the evidence with the chunks' texts and vectors, and with the document or
+//! the document's digest.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::NAIVE_SAMPLES_MAX;
 use crate::memory::archive::Span;
 use crate::memory::receipt::sha256;
 
-/// How the vectors of a document's chunks were made (arXiv 2409.04701: the document is encoded whole, then its token states are
-/// pooled chunk by chunk).
+/// Maximum number of chunks of a document that the server embeds alone, that is, without the rest
+/// of the document. The server compares the resulting vectors with the caller's vectors.
+const NAIVE_SAMPLES_MAX: usize = 4;
+
+/// How the vectors of a document's chunks were made (arXiv 2409.04701: the document is encoded
+/// whole, then its token states are pooled chunk by chunk).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -25,64 +29,67 @@ pub struct LateChunking {
     /// Length of the document in tokens, when the spans count tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_tokens: Option<u64>,
-    /// Length of the document in characters, when the spans count characters; then the texts are checked against them.
+    /// Length of the document in characters, when the spans count characters. The texts of the
+    /// chunks are then checked against the spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_chars: Option<u64>,
-    /// SHA-256 of the document's text in hex; checked when the document is given or follows from spans in characters.
+    /// SHA-256 of the document's text in hex. The server checks the digest if the document is
+    /// given, or if spans in characters let the server rebuild the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_sha256: Option<String>,
-    /// How far a span may reach back into the one before; 0 unless given.
+    /// How far a span may reach back into the span before it; 0 by default.
     #[serde(default)]
     pub overlap: u64,
     /// One span for each chunk, in order; together they cover the document.
     pub spans: Vec<Span>,
 }
 
-/// When the document was cut.
+/// Whether the document was cut before or after its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Mode {
-    /// After it was encoded.
+    /// The document was cut after it was encoded.
     Late,
-    /// Before: each chunk was encoded alone.
+    /// The document was cut first, and each chunk was encoded alone.
     Naive,
 }
 
-/// How token states become one vector.
+/// How the token states of a span become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Pooling {
-    /// Their mean.
+    /// The mean of the token states.
     Mean,
-    /// A weighted mean.
+    /// A weighted mean of the token states.
     Weighted,
-    /// The largest of each component.
+    /// The maximum of each component.
     Max,
-    /// The last one.
+    /// The last token state.
     Last,
 }
 
-/// What is offered with the evidence.
+/// The chunks and vectors of an ingest, with which the evidence is compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Offered<'a> {
+pub struct IngestCandidate<'a> {
     /// Texts of the chunks, in order.
     pub texts: &'a [&'a str],
-    /// Their vectors, one each.
+    /// The vectors of the chunks, one for each chunk.
     pub embeddings: &'a [Vec<f64>],
-    /// What made them.
+    /// Name of the model that made the vectors.
     pub model_id: &'a str,
     /// The document's text, if it was sent.
     pub document: Option<&'a str>,
 }
 
-/// Why chunks do not count as late: a short name for events and metrics, and a sentence.
+/// The reason why evidence is refused, as a short name for events and metrics and as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naive {
-    /// `missing`, `naive`, `model`, `length`, `spans`, `text`, `document`, `digest`, `vectors`, `alone`.
+    /// The reason's short name: `missing`, `naive`, `model`, `length`, `spans`, `text`, `document`,
+    /// `digest`, `vectors` or `alone`.
     pub reason: &'static str,
-    /// What was wrong.
+    /// The reason as a sentence for the caller.
     pub message: String,
 }
 
@@ -90,41 +97,47 @@ fn naive<T>(reason: &'static str, message: impl Into<String>) -> Result<T, Naive
     Err(Naive { reason, message: message.into() })
 }
 
-/// Whether the evidence holds for what is offered.
-pub fn check(evidence: Option<&LateChunking>, offered: Offered<'_>) -> Result<(), Naive> {
-    let (evidence, length, in_chars) = stated(evidence, offered)?;
-    check_spans(evidence, length, offered.texts.len())?;
+/// Checks the late-chunking evidence in an ingest of a whole document.
+pub fn check(evidence: Option<&LateChunking>, candidate: IngestCandidate<'_>) -> Result<(), Naive> {
+    let (evidence, length, in_chars) = stated(evidence, candidate)?;
+    check_spans(evidence, length, candidate.texts.len())?;
     if in_chars {
-        check_chars(evidence, offered)?;
+        check_chars(evidence, candidate)?;
     } else {
-        check_tokens(evidence, offered)?;
+        check_tokens(evidence, candidate)?;
     }
-    check_vectors(offered)
+    check_vectors(candidate)
 }
 
-/// What can be said of a part of a document: that its evidence is there, is about this model, and has a span for each chunk.
-pub fn check_part(evidence: Option<&LateChunking>, offered: Offered<'_>) -> Result<(), Naive> {
-    let (evidence, _, _) = stated(evidence, offered)?;
-    match (evidence.spans.len(), offered.texts.len()) {
+/// Checks the evidence of one part of a document: the evidence must be present, must name the model
+/// of the vectors, and must have one span for each chunk.
+pub fn check_part(
+    evidence: Option<&LateChunking>,
+    candidate: IngestCandidate<'_>,
+) -> Result<(), Naive> {
+    let (evidence, _, _) = stated(evidence, candidate)?;
+    match (evidence.spans.len(), candidate.texts.len()) {
         (spans, chunks) if spans != chunks => {
             naive("spans", format!("{spans} spans for {chunks} chunks"))
         }
-        _ => check_vectors(offered),
+        _ => check_vectors(candidate),
     }
 }
 
-/// The evidence, the length of the document, and whether that counts characters.
+/// Returns the evidence, the length of the document, and whether this length counts characters.
+/// Refuses evidence that is missing, has the mode `naive`, names another model, or does not give
+/// exactly one of the two lengths of the document (in tokens or in characters).
 fn stated<'a>(
     evidence: Option<&'a LateChunking>,
-    offered: Offered<'_>,
+    candidate: IngestCandidate<'_>,
 ) -> Result<(&'a LateChunking, u64, bool), Naive> {
     let Some(evidence) = evidence else {
-        return naive("missing", "there is no late_chunking");
+        return naive("missing", "late_chunking is missing");
     };
     if evidence.mode == Mode::Naive {
         return naive("naive", "late_chunking.mode is naive");
     }
-    if evidence.model != offered.model_id {
+    if evidence.model != candidate.model_id {
         return naive("model", "late_chunking.model is not model_id");
     }
     match (evidence.document_tokens, evidence.document_chars) {
@@ -137,8 +150,9 @@ fn stated<'a>(
     }
 }
 
-/// One span for each chunk, none empty, each beginning where the one before ends (or at most `overlap` before), the last one ending
-/// with the document.
+/// Checks that each chunk has a span, that no span is empty, and that the spans have no gaps. Each
+/// span may overlap the span before it by at most `overlap`, and the last span must end at the end
+/// of the document.
 fn check_spans(evidence: &LateChunking, length: u64, chunks: usize) -> Result<(), Naive> {
     let spans = &evidence.spans;
     if spans.len() != chunks {
@@ -150,13 +164,13 @@ fn check_spans(evidence: &LateChunking, length: u64, chunks: usize) -> Result<()
             return naive("spans", format!("spans[{at}] is empty"));
         }
         if span.start > before.end {
-            return naive("spans", format!("a gap lies before spans[{at}]"));
+            return naive("spans", format!("there is a gap before spans[{at}]"));
         }
         if before.end - span.start > evidence.overlap {
             return naive("spans", format!("spans[{at}] overlaps by more than `overlap`"));
         }
         if at > 0 && (span.start <= before.start || span.end <= before.end) {
-            return naive("spans", format!("spans[{at}] does not lie behind the one before"));
+            return naive("spans", format!("spans[{at}] does not follow the span before it"));
         }
         before = *span;
     }
@@ -166,42 +180,46 @@ fn check_spans(evidence: &LateChunking, length: u64, chunks: usize) -> Result<()
     Ok(())
 }
 
-/// Spans in characters give the whole document back from its chunks, so everything can be compared.
-fn check_chars(evidence: &LateChunking, offered: Offered<'_>) -> Result<(), Naive> {
+/// Checks spans that count characters. From these spans and the chunks, the server rebuilds the
+/// whole document, and compares it with the given document and the given digest.
+fn check_chars(evidence: &LateChunking, candidate: IngestCandidate<'_>) -> Result<(), Naive> {
     let mut whole: Vec<char> = Vec::new();
-    for (at, (span, text)) in evidence.spans.iter().zip(offered.texts).enumerate() {
+    for (at, (span, text)) in evidence.spans.iter().zip(candidate.texts).enumerate() {
         let chars: Vec<char> = text.chars().collect();
         if span.end - span.start != chars.len() as u64 {
             return naive("text", format!("chunks[{at}] has another length than spans[{at}]"));
         }
         let shared = whole.len() - usize::try_from(span.start).unwrap_or(usize::MAX);
         if whole[whole.len() - shared..] != chars[..shared] {
-            return naive("text", format!("chunks[{at}] disagrees with the one before"));
+            return naive("text", format!("chunks[{at}] does not repeat the previous chunk's end"));
         }
         whole.extend_from_slice(&chars[shared..]);
     }
     let whole: String = whole.into_iter().collect();
-    if offered.document.is_some_and(|document| document != whole) {
+    if candidate.document.is_some_and(|document| document != whole) {
         return naive("document", "the chunks are not the document's text");
     }
     check_digest(evidence, &whole)
 }
 
-/// Spans in another model's tokens: each text must be long enough for its tokens, and stand in the document behind the one before.
-fn check_tokens(evidence: &LateChunking, offered: Offered<'_>) -> Result<(), Naive> {
-    for (at, (span, text)) in evidence.spans.iter().zip(offered.texts).enumerate() {
-        // No token stands for less than a byte, but for those that a model puts around a document.
+/// Checks spans that count tokens. Each chunk's text must be long enough for the number of tokens
+/// in its span. In the document, each chunk's text must begin after the start of the previous
+/// chunk's text.
+fn check_tokens(evidence: &LateChunking, candidate: IngestCandidate<'_>) -> Result<(), Naive> {
+    for (at, (span, text)) in evidence.spans.iter().zip(candidate.texts).enumerate() {
+        // A token consists of at least one byte of the text. Only the special tokens that a model
+        // adds contain no byte of the text.
         if span.end - span.start > text.len() as u64 + MARK_TOKENS_MAX {
             return naive("text", format!("chunks[{at}] is too short for spans[{at}]"));
         }
     }
-    let Some(document) = offered.document else { return Ok(()) };
+    let Some(document) = candidate.document else { return Ok(()) };
     let mut from = 0;
-    for (at, text) in offered.texts.iter().enumerate() {
+    for (at, text) in candidate.texts.iter().enumerate() {
         let Some(found) = document[from..].find(text) else {
             return naive(
                 "document",
-                format!("chunks[{at}] does not stand in the document behind the one before"),
+                format!("chunks[{at}] is not in the document after the chunk before it"),
             );
         };
         let start = from + found;
@@ -210,24 +228,25 @@ fn check_tokens(evidence: &LateChunking, offered: Offered<'_>) -> Result<(), Nai
     check_digest(evidence, document)
 }
 
-/// Tokens that a model may add to a text (`[CLS]`, `[SEP]`, a prefix).
+/// Maximum number of special tokens that a model adds to a text (`[CLS]`, `[SEP]`, a prefix).
 const MARK_TOKENS_MAX: u64 = 16;
 
 fn check_digest(evidence: &LateChunking, document: &str) -> Result<(), Naive> {
     match &evidence.document_sha256 {
         Some(stated) if !stated.eq_ignore_ascii_case(&sha256(document)) => {
-            naive("digest", "late_chunking.document_sha256 is not the document's")
+            naive("digest", "late_chunking.document_sha256 is not the digest of the document")
         }
         _ => Ok(()),
     }
 }
 
-/// Equal texts in two places of a document cannot have equal vectors if those were made in its light.
-fn check_vectors(offered: Offered<'_>) -> Result<(), Naive> {
+/// Refuses two chunks with equal texts and equal vectors. In late chunking, a vector depends on the
+/// whole document, so the vectors of equal texts at different positions differ.
+fn check_vectors(candidate: IngestCandidate<'_>) -> Result<(), Naive> {
     let mut first_of = std::collections::HashMap::new();
-    for (at, (text, vector)) in offered.texts.iter().zip(offered.embeddings).enumerate() {
+    for (at, (text, vector)) in candidate.texts.iter().zip(candidate.embeddings).enumerate() {
         let first: usize = *first_of.entry(*text).or_insert(at);
-        if first != at && offered.embeddings[first] == *vector {
+        if first != at && candidate.embeddings[first] == *vector {
             return naive(
                 "vectors",
                 format!("chunks[{first}] and chunks[{at}] have the same text and the same vector"),
@@ -237,12 +256,14 @@ fn check_vectors(offered: Offered<'_>) -> Result<(), Naive> {
     Ok(())
 }
 
-/// Cosine from which on a vector counts as that of its chunk alone: what two computations of one model differ by is far smaller, what a
-/// document adds is far larger.
+/// Smallest cosine at which the caller's vector of a chunk and the vector of the chunk embedded
+/// alone count as equal. Two vectors that one model computes for one text have a larger cosine. The
+/// context of a document reduces the cosine to a much smaller value.
 const ALONE_COSINE: f64 = 0.9999;
 
-/// Which chunks of a document are embedded alone, to compare: a few, evenly spread. None of a document of one chunk, since that one was
-/// made in the light of the whole.
+/// Returns the indexes of the chunks that the server embeds alone, that is, without the rest of the
+/// document, for comparison with the caller's vectors. The chunks are spread evenly over the
+/// document. Returns no index if the document has a single chunk.
 pub fn samples(chunks: usize) -> Vec<usize> {
     if chunks < 2 {
         return Vec::new();
@@ -251,14 +272,18 @@ pub fn samples(chunks: usize) -> Vec<usize> {
     (0..count).map(|at| at * (chunks - 1) / (count - 1)).collect()
 }
 
-/// Whether vectors were made in the light of their document, as far as the model that made them can tell: those that it makes of the same
-/// chunks alone are others. A single chunk that hardly differs from its document proves nothing; more than half of the samples do.
+/// Checks that the caller's vectors differ from the vectors of the same chunks embedded alone. One
+/// equal pair proves nothing, but equal pairs in more than half of the samples prove naive
+/// chunking.
 pub fn check_alone(offered: &[&[f64]], alone: &[Vec<f64>]) -> Result<(), Naive> {
     let same = offered.iter().zip(alone).filter(|(a, b)| cosine(a, b) >= ALONE_COSINE).count();
     if same * 2 > offered.len() {
         return naive(
             "alone",
-            format!("{same} of {} sampled vectors are those of their chunks alone", offered.len()),
+            format!(
+                "{same} of {} sampled vectors equal the vectors of their chunks alone",
+                offered.len()
+            ),
         );
     }
     Ok(())
@@ -268,135 +293,4 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     let lengths = (dot(a, a) * dot(b, b)).sqrt();
     if lengths > 0.0 && a.len() == b.len() { dot(a, b) / lengths } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const TEXTS: [&str; 3] = ["Täglich ", "um sieben ", "steigt das Meer."];
-
-    fn whole() -> String {
-        TEXTS.concat()
-    }
-
-    fn vectors() -> Vec<Vec<f64>> {
-        vec![vec![1.0, 0.0], vec![0.0, 1.0], vec![0.5, 0.5]]
-    }
-
-    /// The evidence of `TEXTS` in characters, with some fields changed.
-    fn evidence(changes: serde_json::Value) -> LateChunking {
-        let mut value = json!({"mode": "late", "pooling": "mean", "model": "m", "document_chars": 34,
-            "spans": [{"start": 0, "end": 8}, {"start": 8, "end": 18}, {"start": 18, "end": 34}]});
-        for (name, change) in changes.as_object().unwrap() {
-            value[name] = change.clone();
-        }
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn reason(evidence: &LateChunking, document: Option<&str>) -> &'static str {
-        let vectors = vectors();
-        let offered = Offered { texts: &TEXTS, embeddings: &vectors, model_id: "m", document };
-        check(Some(evidence), offered).map_or_else(|naive| naive.reason, |()| "")
-    }
-
-    #[test]
-    fn whole_evidence_holds() {
-        let whole = whole();
-        assert_eq!(reason(&evidence(json!({})), None), "");
-        assert_eq!(reason(&evidence(json!({})), Some(&whole)), "");
-        assert_eq!(reason(&evidence(json!({"document_sha256": sha256(&whole)})), None), "");
-        let tokens = json!({"document_chars": null, "document_tokens": 9,
-            "spans": [{"start": 0, "end": 2}, {"start": 2, "end": 4}, {"start": 4, "end": 9}]});
-        assert_eq!(reason(&evidence(tokens.clone()), None), "");
-        assert_eq!(reason(&evidence(tokens), Some(&whole)), "");
-    }
-
-    #[test]
-    fn whatever_is_not_late_has_its_reason() {
-        let spans = |text: &str| {
-            let numbers: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
-            let pairs: Vec<_> =
-                numbers.chunks(2).map(|p| json!({"start": p[0], "end": p[1]})).collect();
-            json!({"spans": pairs})
-        };
-        for (changes, wanted) in [
-            (json!({"mode": "naive"}), "naive"),
-            (json!({"model": "other"}), "model"),
-            (json!({"document_tokens": 3}), "length"),
-            (json!({"document_chars": null}), "length"),
-            (json!({"document_chars": 35}), "spans"),
-            (spans("0 8 8 18"), "spans"),
-            (spans("1 8 8 18 18 34"), "spans"),
-            (spans("0 8 9 18 18 34"), "spans"),
-            (spans("0 8 7 18 18 34"), "spans"),
-            (spans("0 8 8 8 8 34"), "spans"),
-            (spans("0 9 9 18 18 34"), "text"),
-            (json!({"document_sha256": "00"}), "digest"),
-        ] {
-            assert_eq!(reason(&evidence(changes.clone()), None), wanted, "{changes}");
-        }
-        assert_eq!(
-            reason(&evidence(json!({})), Some("Täglich um acht steigt das Meer.  ")),
-            "document"
-        );
-        let offered = Offered { texts: &[], embeddings: &[], model_id: "m", document: None };
-        assert_eq!(check(None, offered).unwrap_err().reason, "missing");
-    }
-
-    #[test]
-    fn tokens_need_a_text_and_chunks_their_order() {
-        let long = json!({"document_chars": null, "document_tokens": 99,
-            "spans": [{"start": 0, "end": 80}, {"start": 80, "end": 90}, {"start": 90, "end": 99}]});
-        assert_eq!(reason(&evidence(long), None), "text");
-        let tokens = json!({"document_chars": null, "document_tokens": 9,
-            "spans": [{"start": 0, "end": 2}, {"start": 2, "end": 4}, {"start": 4, "end": 9}]});
-        let turned = format!("{}{}{}", TEXTS[1], TEXTS[0], TEXTS[2]);
-        assert_eq!(reason(&evidence(tokens), Some(&turned)), "document");
-    }
-
-    #[test]
-    fn a_declared_overlap_must_repeat_the_same_text() {
-        let evidence: LateChunking = serde_json::from_value(json!({"mode": "late", "pooling": "mean", "model": "m",
-            "document_chars": 6, "overlap": 2, "spans": [{"start": 0, "end": 4}, {"start": 2, "end": 6}]}))
-        .unwrap();
-        let vectors = vec![vec![1.0], vec![2.0]];
-        for (texts, holds) in [(["abcd", "cdef"], true), (["abcd", "xdef"], false)] {
-            let offered =
-                Offered { texts: &texts, embeddings: &vectors, model_id: "m", document: None };
-            assert_eq!(check(Some(&evidence), offered).is_ok(), holds, "{texts:?}");
-        }
-    }
-
-    #[test]
-    fn vectors_of_chunks_alone_are_naive() {
-        assert_eq!((samples(0), samples(1), samples(2)), (vec![], vec![], vec![0, 1]));
-        assert_eq!((samples(3), samples(100)), (vec![0, 1, 2], vec![0, 33, 66, 99]));
-        let (x, y, near) = (vec![2.0, 0.0], vec![0.0, 3.0], vec![1.0, 0.05]);
-        for (offered, holds) in
-            [([&x[..], &y[..]], false), ([&near[..], &y[..]], true), ([&near[..], &near[..]], true)]
-        {
-            let alone = [vec![1.0, 0.0], vec![0.0, 1.0]];
-            let told = check_alone(&offered, &alone);
-            assert_eq!(told.is_ok(), holds);
-            assert!(told.err().is_none_or(|naive| naive.reason == "alone"));
-        }
-        assert!(check_alone(&[], &[]).is_ok());
-    }
-
-    #[test]
-    fn equal_texts_with_equal_vectors_are_naive() {
-        let evidence: LateChunking =
-            serde_json::from_value(json!({"mode": "late", "pooling": "mean", "model": "m",
-            "document_chars": 2, "spans": [{"start": 0, "end": 1}, {"start": 1, "end": 2}]}))
-            .unwrap();
-        for (vectors, holds) in [([[1.0], [2.0]], true), ([[1.0], [1.0]], false)] {
-            let vectors: Vec<Vec<f64>> = vectors.iter().map(|v| v.to_vec()).collect();
-            let offered =
-                Offered { texts: &["a", "a"], embeddings: &vectors, model_id: "m", document: None };
-            assert_eq!(check(Some(&evidence), offered).is_ok(), holds);
-        }
-    }
 }

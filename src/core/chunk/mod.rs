@@ -1,4 +1,5 @@
-//! Chunks of documents: the evidence that their vectors were made in the light of the whole document, and the pages they are shown on.
+//! Splits documents into chunks, checks the evidence of late chunking, and lays out search results
+//! on pages.
 
 mod bounds;
 mod evidence;
@@ -8,9 +9,9 @@ mod semantic;
 mod split;
 
 pub use evidence::{
-    LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, check_part, samples,
+    IngestCandidate, LateChunking, Mode, Naive, Pooling, check, check_alone, check_part, samples,
 };
 pub use layout::{laid_out, restored};
-pub use pages::{Leaf, Piece, Told, View, gone, id, page_cost, pages, shown};
+pub use pages::{Detail, Leaf, Piece, View, gone, id, page_cost, pages, part_value};
 pub use semantic::sentences;
 pub use split::{By, Cut, Splitter, again, split, split_by_meaning};

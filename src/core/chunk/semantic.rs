@@ -1,18 +1,22 @@
-//! Cuts a text where its sentences begin to be about something else: at the deepest drops of likeness between what stands before and behind.
+//! Splits a text where its topic changes: at the positions where the similarity of neighbouring
+//! sentences drops most.
 //!
-//! The vectors of the sentences come from outside, so the cuts are as deterministic as what makes them.
+//! The caller gives the vectors of the sentences, so equal vectors always give equal splits.
 
 use std::ops::Range;
 
 use super::bounds::Level;
 use crate::memory::TokenCounter;
 
-/// Sentences before and behind a place that are compared.
+/// Number of sentences before a position that are compared with the same number of sentences after
+/// the position.
 const COMPARED: usize = 3;
-/// A piece between two drops has at least this share of the limit, so that a single odd sentence is no chunk of its own.
+/// The token limit divided by this number is the minimum number of tokens of a chunk, so that a
+/// single odd sentence does not become a chunk.
 const LEAST_SHARE: u64 = 8;
 
-/// The sentences of a text: they tile it; white space belongs to the sentence before it.
+/// Returns the byte ranges of a text's sentences. The ranges cover the whole text; white space
+/// belongs to the sentence before it.
 pub fn sentences(text: &str) -> Vec<Range<usize>> {
     if text.is_empty() {
         return Vec::new();
@@ -28,8 +32,9 @@ pub fn sentences(text: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Runs of sentences that are about one thing, as ranges of bytes that tile the text; none is longer than the limit unless it is one sentence.
-/// One vector for each sentence.
+/// Returns the byte ranges of sequences of sentences on one topic, given one vector for each
+/// sentence. The ranges cover the text. A range has more than `tokens_max` tokens only if it is a
+/// single sentence.
 pub(super) fn runs(
     text: &str,
     sentences: &[Range<usize>],
@@ -52,7 +57,7 @@ pub(super) fn runs(
         let sides = |at: usize| (sums[at] - sums[run.start]).min(sums[run.end] - sums[at]);
         let wide = places.clone().filter(|at| sides(*at) >= least);
         let deepest = deepest(wide, &depths).filter(|at| too_long || depths[at - 1] > cutoff);
-        // What is too long is parted even where one side is short.
+        // A sequence of sentences that is too long is split even if one part becomes short.
         match deepest.or_else(|| deepest_of_all(places, &depths, too_long)) {
             Some(at) => open.extend([at..run.end, run.start..at]),
             None => runs.push(run),
@@ -65,7 +70,8 @@ fn deepest_of_all(places: Range<usize>, depths: &[f64], too_long: bool) -> Optio
     if too_long { deepest(places, depths) } else { None }
 }
 
-/// The place with the deepest drop; of equals the one nearest to the middle, so that a text without any is parted evenly.
+/// Returns the position of the deepest drop of similarity. Among equally deep drops, returns the
+/// position nearest to the middle of the given positions.
 fn deepest(places: impl Iterator<Item = usize>, depths: &[f64]) -> Option<usize> {
     let places: Vec<usize> = places.collect();
     let middle = places.first()? + places.last()?;
@@ -75,7 +81,7 @@ fn deepest(places: impl Iterator<Item = usize>, depths: &[f64]) -> Option<usize>
     })
 }
 
-/// Sums up to each place.
+/// Returns the number of tokens before each sentence, and the total at the end.
 fn sums(tokens: &[u64]) -> Vec<u64> {
     let mut sum = 0;
     let rest = tokens.iter().map(|count| {
@@ -85,7 +91,8 @@ fn sums(tokens: &[u64]) -> Vec<u64> {
     std::iter::once(0).chain(rest).collect()
 }
 
-/// Cosine between the few sentences before and behind each place between two.
+/// Returns, for each position between two sentences, the cosine between the mean vectors of the
+/// sentences before and of the sentences after the position.
 fn likeness(vectors: &[Vec<f64>]) -> Vec<f64> {
     let place = |at: usize| {
         let before = mean(&vectors[at.saturating_sub(COMPARED)..at]);
@@ -102,14 +109,16 @@ fn mean(vectors: &[Vec<f64>]) -> Vec<f64> {
     sum
 }
 
-/// Zero where one has no direction.
+/// Returns the cosine of two vectors, or 0 if one of them has length zero.
 fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let lengths = (dot(a, a) * dot(b, b)).sqrt();
     if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
 }
 
-/// How deep likeness drops at each place: below the next rise on either side (Hearst, TextTiling, Computational Linguistics 23(1), 1997).
+/// Returns the depth of the drop at each position: how far the similarity is below the nearest peak
+/// on the left, plus how far it is below the nearest peak on the right (Hearst, TextTiling,
+/// Computational Linguistics 23(1), 1997).
 fn depths(likeness: &[f64]) -> Vec<f64> {
     let climb = |sides: &mut dyn Iterator<Item = &f64>, from: f64| {
         let mut top = from;
@@ -128,7 +137,8 @@ fn depths(likeness: &[f64]) -> Vec<f64> {
     (0..likeness.len()).map(depth).collect()
 }
 
-/// A drop counts if it is deeper than the mean by half of the deviation.
+/// Returns the depth that a drop must exceed to separate two topics: the mean plus half of the
+/// standard deviation.
 fn cutoff(depths: &[f64]) -> f64 {
     let count = depths.len().max(1) as f64;
     let mean = depths.iter().sum::<f64>() / count;

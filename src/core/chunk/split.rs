@@ -1,8 +1,9 @@
-//! Cuts a document into chunks: by tokens, characters, sentences or meaning, recursively by its structure or its code's, or small ones inside
-//! of larger ones.
+//! Splits a document into chunks: by tokens, characters, sentences, topics, structure or code, or
+//! into small chunks inside larger chunks.
 //!
-//! Whatever the text, the pieces follow each other without a gap, so every character belongs to one; each is cut between characters and,
-//! wherever one fits, between graphemes, words, sentences, lines and paragraphs; none is above its limit.
+//! The chunks of a document have no gap between them, and no chunk exceeds the limit of tokens or
+//! characters. A document is split between paragraphs, lines, sentences, words or graphemes where
+//! possible. Only a grapheme that is too long is split between characters.
 
 use std::ops::Range;
 
@@ -12,34 +13,46 @@ use serde::{Deserialize, Serialize};
 use super::bounds::Level;
 use super::semantic;
 use crate::error::{Error, Result};
-use crate::limits::{
-    CHUNK_BYTES_MAX, SPLIT_CHARS, SPLIT_OVERLAP_SHARE, SPLIT_PARENTS, SPLIT_TOKENS,
-};
+use crate::limits::CHUNK_BYTES_MAX;
 use crate::memory::TokenCounter;
+
+/// Default, smallest and largest token limit of a chunk. Four chunks of the default size fit on a
+/// page.
+const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// Default, smallest and largest limit of a chunk in characters, for the splitter that counts
+/// characters. In any script, a chunk of the largest size has at most [`CHUNK_BYTES_MAX`] bytes.
+const SPLIT_CHARS: (u64, u64, u64) = (512, 16, 8_192);
+/// The maximum overlap of a chunk with the chunk before it is the chunk's size limit divided by
+/// this number.
+const SPLIT_OVERLAP_SHARE: u64 = 2;
+/// Default ratio of the token limit of a parent chunk to the token limit of its child chunks.
+const SPLIT_PARENTS: u64 = 4;
 
 /// How a document is cut into chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Splitter {
-    /// Where it may be cut.
+    /// Where the document may be cut.
     #[serde(default)]
     pub by: By,
-    /// Most tokens of a chunk.
+    /// Tokens of a chunk at most.
     #[serde(default = "usual_tokens")]
     #[schemars(range(min = 16, max = 2048))]
     pub tokens_max: u64,
-    /// Tokens that a chunk repeats of the one before, with `token` and `sentence`; at most half of `tokens_max`.
+    /// With `token` and `sentence`: tokens that a chunk repeats of the chunk before it, at most
+    /// half of `tokens_max`.
     #[serde(default)]
     pub overlap_tokens: u64,
-    /// Most characters of a chunk, with `character`, which counts no tokens; 512 unless given.
+    /// With `character`: characters of a chunk at most; 512 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16, max = 8192))]
     pub chars_max: Option<u64>,
-    /// Characters that a chunk repeats of the one before, with `character`; at most half of `chars_max`.
+    /// With `character`: characters that a chunk repeats of the chunk before it, at most half of
+    /// `chars_max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_chars: Option<u64>,
-    /// Most tokens of a parent, with `parent_child`; four times `tokens_max` unless given.
+    /// With `parent_child`: tokens of a parent at most; four times `tokens_max` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tokens_max: Option<u64>,
 }
@@ -49,20 +62,21 @@ pub struct Splitter {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum By {
-    /// Between words, as full as the limit allows.
+    /// Between words; each chunk is as long as the limit allows.
     Token,
-    /// Between paragraphs; where one is too long between its lines, then sentences, then words.
+    /// Between paragraphs; a paragraph that is too long is cut between lines, then sentences, then
+    /// words.
     #[default]
     Recursive,
     /// Between sentences, as many as fit.
     Sentence,
-    /// Small chunks are searched, the larger one around them is shown.
+    /// Small chunks are searched; the larger chunk around a hit is shown.
     ParentChild,
-    /// After so many characters, whatever they are.
+    /// After a number of characters, at any character.
     Character,
-    /// Between sentences where what they are about changes, told by the server's embedder.
+    /// Between sentences where the subject changes, as the server's embedder measures it.
     Semantic,
-    /// Between functions, classes and blocks of a program, told by its indentation.
+    /// Between functions, classes and blocks of a program, which are recognized by indentation.
     Code,
 }
 
@@ -84,19 +98,20 @@ impl Default for Splitter {
     }
 }
 
-/// A chunk's place in its document, in bytes.
+/// The byte range of a chunk in its document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// First byte.
+    /// First byte of the chunk.
     pub start: usize,
-    /// First byte behind it.
+    /// First byte after the chunk.
     pub end: usize,
-    /// The larger chunk around it, with `parent_child`.
+    /// Byte range of the larger chunk around this chunk, if the document is split by
+    /// `parent_child`.
     pub parent: Option<Range<usize>>,
 }
 
 impl Splitter {
-    /// The same, with sound limits; a fault names the argument.
+    /// Checks the limits of the splitter; an error names the wrong argument.
     pub fn checked(self) -> Result<Self> {
         let (_, least, most) = SPLIT_TOKENS;
         if !(least..=most).contains(&self.tokens_max) {
@@ -106,7 +121,7 @@ impl Splitter {
         if self.overlap_tokens > 0 && !overlaps {
             return Err(Error::argument(
                 "splitter.overlap_tokens",
-                "goes with `token` and `sentence` only",
+                "is allowed only with `token` and `sentence`",
             ));
         }
         if self.overlap_tokens > self.tokens_max / SPLIT_OVERLAP_SHARE {
@@ -143,20 +158,20 @@ impl Splitter {
         Ok(self)
     }
 
-    /// Most characters of a chunk.
+    /// Returns the maximum number of characters of a chunk.
     fn chars(&self) -> u64 {
         self.chars_max.unwrap_or(SPLIT_CHARS.0)
     }
 
-    /// Most tokens of a parent.
+    /// Returns the maximum number of tokens of a parent chunk.
     fn parents(&self) -> u64 {
         let usual = (self.tokens_max * SPLIT_PARENTS).min(SPLIT_TOKENS.2);
         self.parent_tokens_max.unwrap_or(usual)
     }
 }
 
-/// The chunks of a text, in order; none of an empty one. Together they are the whole text. By meaning it is cut by [`split_by_meaning`]; without
-/// vectors of its sentences it is cut between any of them.
+/// Returns the chunks of a text, in order; an empty text has none. Only [`split_by_meaning`] splits
+/// by topic; for `semantic`, this function splits between any sentences.
 pub fn split(text: &str, how: &Splitter, counter: &dyn TokenCounter) -> Vec<Cut> {
     let knife = |tokens_max| Knife { text, tokens_max, counter };
     let whole = 0..text.len();
@@ -185,7 +200,9 @@ fn plain(ranges: Vec<Range<usize>>) -> Vec<Cut> {
     ranges.into_iter().map(|r| Cut { start: r.start, end: r.end, parent: None }).collect()
 }
 
-/// The chunks of a text whose sentences have these vectors: cut where likeness drops; what is too long even so is cut like sentences.
+/// Splits a text where the similarity of neighbouring sentences drops. `vectors` contains one
+/// vector for each sentence. A chunk that is still too long is split between sentences, or at finer
+/// levels.
 pub fn split_by_meaning(
     text: &str,
     sentences: &[Range<usize>],
@@ -197,14 +214,15 @@ pub fn split_by_meaning(
     again(text, &plain(runs), how, counter)
 }
 
-/// The same chunks, none above the limit as this counter counts.
+/// Splits chunks further, until `counter` counts at most `tokens_max` tokens in each chunk.
 pub fn again(text: &str, cuts: &[Cut], how: &Splitter, counter: &dyn TokenCounter) -> Vec<Cut> {
     let knife = Knife { text, tokens_max: how.tokens_max, counter };
     let parts = cuts.iter().flat_map(|cut| knife.cut(cut.start..cut.end, Level::Sentence, 0));
     plain(parts.collect())
 }
 
-/// Pieces of so many characters, whole graphemes where one is no longer than a piece; each repeats at most so many of the one before.
+/// Splits a text by number of characters, between graphemes where possible. Each chunk repeats at
+/// most `overlap` characters of the chunk before it.
 fn by_characters(text: &str, chars_max: u64, overlap: u64) -> Vec<Range<usize>> {
     let units = units(text, chars_max);
     let sums: Vec<u64> = std::iter::once(0)
@@ -222,7 +240,8 @@ fn by_characters(text: &str, chars_max: u64, overlap: u64) -> Vec<Range<usize>> 
         if to == units.len() {
             break;
         }
-        // What comes behind must fit beside what is repeated, and each piece begins behind the one before.
+        // The repeated text and the next unit (a grapheme) must fit into one chunk, and each chunk
+        // must begin after the start of the chunk before it.
         let next = (from + 1..to)
             .find(|at| sums[to] - sums[*at] <= overlap && sums[to + 1] - sums[*at] <= chars_max);
         from = next.unwrap_or(to);
@@ -230,7 +249,8 @@ fn by_characters(text: &str, chars_max: u64, overlap: u64) -> Vec<Range<usize>> 
     pieces
 }
 
-/// End and length in characters of what is not parted: graphemes, and of those that are too long characters.
+/// Returns the end (in bytes) and the length (in characters) of each unit. A unit is a grapheme, or
+/// a single character of a grapheme that is too long.
 fn units(text: &str, chars_max: u64) -> Vec<(usize, u64)> {
     let whole = 0..text.len();
     let mut units = Vec::new();
@@ -247,16 +267,16 @@ fn units(text: &str, chars_max: u64) -> Vec<(usize, u64)> {
     units
 }
 
-/// Cuts one text under one limit.
+/// Splits a text into pieces of at most `tokens_max` tokens.
 struct Knife<'a> {
     text: &'a str,
     tokens_max: u64,
     counter: &'a dyn TokenCounter,
 }
 
-/// Share of the limit, in tenths, from which on a chunk counts as full and is not tried any larger.
+/// A chunk of at least this many tenths of the token limit counts as full.
 const FULL_TENTHS: u64 = 9;
-/// Bytes of a token to begin with (English has some four and a half); corrected by what is counted.
+/// First estimate of the bytes per token (English text has about four and a half).
 const BYTES_PER_TOKEN: usize = 4;
 
 impl Knife<'_> {
@@ -274,7 +294,8 @@ impl Knife<'_> {
         self.counter.count(&self.text[range.clone()])
     }
 
-    /// Packs the units of a level; a unit that is too long itself is cut by the next finer level.
+    /// Packs the units of a level into chunks. A unit that is too long for a chunk is split into
+    /// units of the next finer level.
     fn cut_into(
         &self,
         range: Range<usize>,
@@ -301,7 +322,7 @@ impl Knife<'_> {
                     let unit = bounds[from]..bounds[from + 1];
                     match level.finer() {
                         Some(finer) => self.cut_into(unit, finer, overlap, pieces),
-                        // One character: there is nothing smaller, and it is below every limit.
+                        // A single character never exceeds the limit of a chunk.
                         None => pieces.push(unit),
                     }
                     from += 1;
@@ -310,12 +331,15 @@ impl Knife<'_> {
         }
     }
 
-    /// The farthest bound up to which the units from `from` on fit; none if not even one does. Few lengths are tried: each is guessed from
-    /// how many bytes a token had so far.
+    /// Returns the index of the last bound up to which the units fit into a chunk; `None` if not
+    /// even one unit fits. Tries only a few lengths. Each length is estimated from the number of
+    /// bytes per token of the previous try. The search ends when a chunk fits and is nearly full
+    /// (`FULL_TENTHS`).
     fn longest(&self, bounds: &[usize], from: usize) -> Option<usize> {
         let start = bounds[from];
         let bytes_end = bounds.partition_point(|&at| at - start.min(at) <= CHUNK_BYTES_MAX);
-        // The first length known to be too long, and the longest known to fit.
+        // The largest bound index at which the chunk is known to fit, and the smallest at which the
+        // chunk is known to be too long.
         let (mut short, mut long) = (None, bytes_end.max(from + 1));
         let limit = usize::try_from(self.tokens_max).unwrap_or(usize::MAX);
         let mut guess = start + limit.saturating_mul(BYTES_PER_TOKEN);
@@ -341,7 +365,9 @@ impl Knife<'_> {
         }
     }
 
-    /// Where the next piece begins: at the end of this one, or so much before it that it repeats at most `overlap` tokens.
+    /// Returns the index of the bound at which the next chunk begins. The next chunk begins at the
+    /// end of this chunk, or earlier. If it begins earlier, it repeats at most `overlap` tokens of
+    /// this chunk.
     fn back(&self, bounds: &[usize], from: usize, to: usize, overlap: u64) -> usize {
         if overlap == 0 {
             return to;
@@ -349,7 +375,7 @@ impl Knife<'_> {
         let mut next = to;
         for at in (from + 1..to).rev() {
             let repeated = bounds[at]..bounds[to];
-            // What comes behind must fit beside what is repeated.
+            // The repeated text and the next unit must fit into one chunk.
             if self.tokens(&repeated) > overlap || !self.fits(&(bounds[at]..bounds[to + 1])) {
                 break;
             }
@@ -358,7 +384,8 @@ impl Knife<'_> {
         next
     }
 
-    /// A piece of white space alone would be found by nobody: it goes to the piece before, or behind, where there is room.
+    /// Joins each chunk that contains only white space to a neighbouring chunk that has room,
+    /// because no search would find a chunk of white space.
     fn without_blanks(&self, pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let blank = |range: &Range<usize>| self.text[range.clone()].trim().is_empty();
         let mut kept: Vec<Range<usize>> = Vec::with_capacity(pieces.len());

@@ -1,53 +1,55 @@
-//! Every term with its numerator and denominator, as plain counts; what makes C zero; what the terms come to.
+//! The counts for every term of the Conveyance score, the reasons for a zero score, and the values
+//! of the terms.
 
 use serde::{Deserialize, Serialize};
 
 use super::formula::{Term, Terms};
 use super::times::Times;
 
-/// A share by its counts.
+/// A share, stored as numerator and denominator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// What is right.
+    /// Number of cases that meet the condition.
     pub numerator: u64,
-    /// All.
+    /// Number of all cases.
     pub denominator: u64,
 }
 
 impl Ratio {
-    /// A share.
+    /// Returns a share from numerator and denominator.
     pub fn of(numerator: u64, denominator: u64) -> Self {
         Self { numerator, denominator }
     }
 
-    /// Both together.
+    /// Adds two shares: numerator to numerator, and denominator to denominator.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self::of(self.numerator + other.numerator, self.denominator + other.denominator)
     }
 
-    /// Its value; none when there is nothing to share.
+    /// Returns the ratio of numerator and denominator; `None` if the denominator is zero.
     pub fn value(self) -> Option<f64> {
         (self.denominator > 0).then(|| self.numerator as f64 / self.denominator as f64)
     }
 }
 
-/// A tier of the memory.
+/// A storage tier of the memory, which probes test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// `core_memory`, on both sockets.
+    /// The core memory: the collection `core_memory`, probed over the database's sockets for reads
+    /// and for writes.
     Core,
-    /// `recall_log` and its view.
+    /// Recall storage: the collection `recall_log` and the view of its entries.
     Recall,
-    /// `archival_docs`.
+    /// The archive: the collection `archival_docs`.
     Archival,
 }
 
 impl Tier {
-    /// All of them.
+    /// All tiers.
     pub const ALL: [Self; 3] = [Self::Core, Self::Recall, Self::Archival];
 
-    /// Its name.
+    /// Returns the name of the tier.
     pub fn text(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -57,17 +59,17 @@ impl Tier {
     }
 }
 
-/// Why C is zero.
+/// A reason why the score C is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// The last probe of a tier was not answered.
+    /// A tier of the memory did not answer its last probe.
     TierDown(Tier),
-    /// Chunks without late-chunking evidence were offered (and refused).
+    /// Chunks were offered without late-chunking evidence (and refused).
     NaiveChunking,
 }
 
 impl Why {
-    /// All of them.
+    /// All reasons for a zero score.
     pub const ALL: [Self; 4] = [
         Self::TierDown(Tier::Core),
         Self::TierDown(Tier::Recall),
@@ -75,7 +77,7 @@ impl Why {
         Self::NaiveChunking,
     ];
 
-    /// The flag as answers, logs and metrics carry it.
+    /// Returns the name of the reason in answers, logs and metrics.
     pub fn text(self) -> &'static str {
         match self {
             Self::TierDown(Tier::Core) => "tier_down_core",
@@ -86,22 +88,22 @@ impl Why {
     }
 }
 
-/// A way whose time is promised.
+/// An operation with an allowed duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// `search_recall`.
     Recall,
     /// `search_archival`.
     Archival,
-    /// A guarded write of a core that evicts nothing.
+    /// A write to a core that checks the caller's revision and evicts nothing.
     CoreWrite,
 }
 
 impl Path {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 3] = [Self::Recall, Self::Archival, Self::CoreWrite];
 
-    /// Its name.
+    /// Returns the name of the operation.
     pub fn text(self) -> &'static str {
         match self {
             Self::Recall => "recall",
@@ -110,7 +112,8 @@ impl Path {
         }
     }
 
-    /// What the 99th percentile may take, in milliseconds (seed 002, non-functional requirements).
+    /// Returns the allowed 99th percentile of the operation's durations, in milliseconds, as this
+    /// project's specification requires.
     pub fn allowed_ms(self) -> f64 {
         match self {
             Self::Recall => 250.0,
@@ -120,97 +123,105 @@ impl Path {
     }
 }
 
-/// How long a way took.
+/// Measured durations of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathTime {
-    /// The way.
+    /// The operation.
     pub path: Path,
-    /// What was measured.
+    /// The durations.
     pub times: Times,
-    /// Whether this session was measured, or the whole server because the session has no sample.
+    /// Whether the durations were measured in this session. If the session has no samples, the
+    /// samples of the whole server are used and the value is `false`.
     pub of_session: bool,
 }
 
 impl PathTime {
-    /// Share of the allowance that the 99th percentile takes; none without samples.
+    /// Returns the 99th percentile of the durations as a share of the allowed time; `None` without
+    /// samples.
     pub fn cost(&self) -> Option<f64> {
         self.times.p99_ms().map(|p99| p99 / self.path.allowed_ms())
     }
 }
 
-/// Where the messages of an agent are.
+/// How many messages of an agent are in the queue, and how many in recall storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Places {
-    /// First seq looked at; 1 unless there are more than are looked at.
+    /// The first counted seq (position in the agent's log); above 1 if the agent has too many
+    /// messages, so that the oldest messages are not counted.
     pub from_seq: u64,
     /// The seq of the next message.
     pub next_seq: u64,
-    /// Messages that are there.
+    /// Number of stored messages in the counted range of seqs.
     pub stored: u64,
-    /// Those in the queue.
+    /// Number of messages in the queue.
     pub queued: u64,
-    /// Entries in recall storage.
+    /// Number of entries in recall storage.
     pub logged: u64,
-    /// Copies that have left the queue; nothing is lost with them.
+    /// Number of evicted copies. An evicted copy counts as accounted for, because its original
+    /// message remains.
     pub copies: u64,
-    /// Messages whose time is over by the policy of retention: they need no entry any more.
+    /// Number of messages whose entry in recall storage was removed by retention.
     #[serde(default)]
     pub expired: u64,
 }
 
 impl Places {
-    /// Messages appended in the part looked at.
+    /// Returns the number of messages appended in the counted range of seqs.
     pub fn appended(&self) -> u64 {
         self.next_seq - self.from_seq
     }
 
-    /// Messages that have a place, in the queue or in recall storage.
+    /// Returns the number of messages that are accounted for: in the queue, in recall storage,
+    /// evicted copies, or removed by retention.
     pub fn placed(&self) -> u64 {
         self.queued + self.logged + self.copies + self.expired
     }
 
-    /// Accounted for: a message that is there and has a place. More places than messages are a doubling, told apart.
+    /// Returns the messages that are not lost, as a share of all appended messages. A message that
+    /// is in the queue and in recall storage counts once; [`Self::doubled`] counts such messages.
     pub fn conservation(&self) -> Ratio {
         Ratio::of(self.stored.min(self.placed()), self.appended())
     }
 
-    /// Places beyond the messages: some message stands in two.
+    /// Returns the number of messages that are both in the queue and in recall storage.
     pub fn doubled(&self) -> u64 {
         self.placed().saturating_sub(self.stored)
     }
 }
 
-/// Everything the score is computed from.
+/// All inputs of the Conveyance score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
-    /// Where the messages are.
+    /// How many messages of an agent are in each storage.
     pub places: Places,
-    /// Recall searches that found something, of all.
+    /// Recall searches with a result, as a share of all recall searches.
     pub recall_hits: Ratio,
-    /// Database requests with an answer, of all sent.
+    /// Answered database requests, as a share of all database requests.
     pub store_requests: Ratio,
-    /// Whether those are this session's, or the whole server's.
+    /// Whether `store_requests` counts only the requests of this session; otherwise it counts the
+    /// requests of the whole server.
     pub store_requests_of_session: bool,
-    /// Chains ended by `explicit_yield` or `tokens`, of all started.
+    /// Chains that ended by `explicit_yield` or `tokens`, as a share of all started chains.
     pub chains: Ratio,
-    /// The three times.
+    /// Durations of the three operations that [`Path`] lists.
     pub times: [PathTime; 3],
-    /// Chunks with late-chunking evidence, of all offered.
+    /// Chunks with late-chunking evidence, as a share of all offered chunks.
     pub chunks: Ratio,
-    /// Probes that were answered, of all.
+    /// Probes that the storage tiers answered, as a share of all probes.
     pub probes: Ratio,
-    /// Flushes that reached their target without a drift alarm, of all.
+    /// Flushes that reached their target without a drift alarm (a summary that lacks evicted text),
+    /// as a share of all flushes.
     pub flushes: Ratio,
-    /// Checks of the inside eye that pass, of all.
+    /// Self-checks that passed, as a share of all self-checks.
     pub guards: Ratio,
-    /// Writes with an audit row, of all.
+    /// Writes with an audit row, as a share of all writes.
     pub audited: Ratio,
-    /// What makes C zero.
+    /// Reasons why the score C is zero.
     pub zero: Vec<Why>,
 }
 
 impl Inputs {
-    /// Values of the terms.
+    /// Returns the values of the score's terms.
     pub fn terms(&self) -> Terms {
         let both = |a: Ratio, b: Ratio| Some((a.value()?, b.value()?));
         Terms::default()
@@ -224,7 +235,8 @@ impl Inputs {
             .with(Term::G, both(self.guards, self.audited).map(|(a, b)| a.min(b)))
     }
 
-    /// The worst of the three times, each as a share of its allowance; none while one of them was never measured.
+    /// Returns the largest of the three operations' costs (see [`PathTime::cost`]); `None` if at
+    /// least one operation has no samples.
     fn time(&self) -> Option<f64> {
         self.times
             .iter()
@@ -232,7 +244,8 @@ impl Inputs {
             .try_fold(0.0_f64, |worst, cost| cost.map(|cost| worst.max(cost)))
     }
 
-    /// The counts that a term lacks, by name.
+    /// Returns the names of the counts that a term still lacks; without these counts, the term has
+    /// no value.
     pub fn lacks(&self, term: Term) -> Vec<&'static str> {
         let zero = |pairs: &[(&'static str, Ratio)]| {
             pairs.iter().filter(|(_, r)| r.denominator == 0).map(|(name, _)| *name).collect()
@@ -253,86 +266,5 @@ impl Inputs {
             Term::A => zero(&[("flushes", self.flushes)]),
             Term::G => zero(&[("guards", self.guards), ("audited_writes", self.audited)]),
         }
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::formula::score;
-    use super::*;
-
-    pub(in super::super) fn healthy() -> Inputs {
-        let time = |path| {
-            let mut times = Times::default();
-            times.record(20.0);
-            PathTime { path, times, of_session: true }
-        };
-        Inputs {
-            places: Places {
-                from_seq: 1,
-                next_seq: 11,
-                stored: 10,
-                queued: 4,
-                logged: 5,
-                copies: 1,
-                expired: 0,
-            },
-            recall_hits: Ratio::of(4, 5),
-            store_requests: Ratio::of(100, 100),
-            store_requests_of_session: true,
-            chains: Ratio::of(2, 2),
-            times: Path::ALL.map(time),
-            chunks: Ratio::of(9, 10),
-            probes: Ratio::of(30, 30),
-            flushes: Ratio::of(3, 4),
-            guards: Ratio::of(5, 5),
-            audited: Ratio::of(12, 12),
-            zero: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn terms_are_their_counts() {
-        let terms = healthy().terms();
-        let value = |term| terms.get(term).unwrap();
-        assert_eq!(value(Term::W), 0.8);
-        assert_eq!(value(Term::T), 0.2, "20 ms of the 100 of a core write are the worst");
-        assert_eq!((value(Term::L), value(Term::A), value(Term::G)), (0.9, 0.75, 1.0));
-    }
-
-    #[test]
-    fn every_zero_denominator_is_named_by_term_and_count() {
-        let none = Ratio::default();
-        let bare = Inputs {
-            places: Places { from_seq: 1, next_seq: 1, ..Places::default() },
-            recall_hits: none,
-            store_requests: none,
-            chains: none,
-            chunks: none,
-            probes: none,
-            flushes: none,
-            guards: none,
-            times: Path::ALL.map(|path| PathTime {
-                path,
-                times: Times::default(),
-                of_session: false,
-            }),
-            ..healthy()
-        };
-        let found = score(&bare.terms(), false);
-        assert_eq!((found.c, found.missing.as_slice()), (None, &Term::ALL[..]));
-        assert_eq!(bare.lacks(Term::W), ["conservation", "recall_hit_rate"]);
-        assert_eq!(bare.lacks(Term::T), ["recall", "archival", "core_write"]);
-        assert_eq!(bare.lacks(Term::G), ["guards"]);
-    }
-
-    #[test]
-    fn a_lost_message_and_a_doubled_one_do_not_make_up_for_each_other() {
-        let lost = Places { stored: 9, logged: 4, ..healthy().places };
-        assert_eq!(lost.conservation(), Ratio::of(9, 10));
-        let edge_lost = Places { logged: 4, ..healthy().places };
-        assert_eq!(edge_lost.conservation(), Ratio::of(9, 10));
-        let both = Places { stored: 9, logged: 6, ..healthy().places };
-        assert_eq!((both.conservation(), both.doubled()), (Ratio::of(9, 10), 2));
     }
 }

@@ -1,4 +1,4 @@
-//! Conveyance: one number for what the memory carries, with every count that it comes from.
+//! Computes the Conveyance score of a session, and lists every count that enters the score.
 
 mod advice;
 mod events;

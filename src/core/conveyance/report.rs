@@ -1,4 +1,5 @@
-//! The score as JSON: every raw input beside what it comes to, so that a second program can do the sum again.
+//! Writes the Conveyance score as JSON with every input, so that another program can compute the
+//! score again.
 
 use serde_json::{Map, Value, json};
 
@@ -6,22 +7,22 @@ use super::advice::{NOTHING_COUNTED, advice};
 use super::formula::{ALPHA, Score, TIME_FLOOR, Term, score};
 use super::inputs::{Inputs, Path, PathTime, Ratio, Why};
 
-/// What was looked at.
+/// The session or time span that the Conveyance score covers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Considered {
     /// `session` or `life`.
     pub of: &'static str,
-    /// When it began, in ISO form.
+    /// Start of the session or time span, ISO 8601.
     pub since: String,
-    /// When it was looked at.
+    /// End of the session or time span, ISO 8601.
     pub until: String,
-    /// Events that were counted.
+    /// Number of counted events.
     pub events: u64,
-    /// Whether older ones were left out because there are too many.
+    /// Whether the counts leave out the oldest events.
     pub events_cut: bool,
 }
 
-/// The score with everything that it comes from.
+/// Returns the Conveyance score with all inputs.
 pub fn report(inputs: &Inputs, considered: &Considered) -> Map<String, Value> {
     let found = score(&inputs.terms(), !inputs.zero.is_empty());
     let zero: Vec<&str> = inputs.zero.iter().map(|why| why.text()).collect();
@@ -43,7 +44,8 @@ pub fn report(inputs: &Inputs, considered: &Considered) -> Map<String, Value> {
     }
 }
 
-/// What a reader should know beside the figure.
+/// Returns the names of the remarks about the score, for example that the time term was raised to
+/// its minimum.
 fn flags(inputs: &Inputs, found: &Score) -> Vec<&'static str> {
     let mut flags = Vec::new();
     if found.time_floored {
@@ -96,8 +98,10 @@ fn way(time: &PathTime) -> Value {
         "of": if time.of_session { "session" } else { "server" }, "buckets": buckets})
 }
 
-/// The term to look at: the one that makes the score zero, else a missing one, else the lowest; a time cost of more than 1 counts as its
-/// inverse.
+/// Returns the term of the score that the operator should improve first, with advice. A term that
+/// makes the score zero comes first, then a missing term, then the lowest term. T is the only term
+/// whose large values are bad. Therefore a value of T above 1 is compared by its inverse, and a
+/// smaller value counts as 1.
 fn weakest(inputs: &Inputs, found: &Score) -> Value {
     let values = inputs.terms();
     let worth = |term: Term| match term {
@@ -126,57 +130,4 @@ fn weakest(inputs: &Inputs, found: &Score) -> Value {
         .map(|(path, _): (Path, f64)| path.text());
     json!({"term": term.text(), "missing": found.missing.contains(&term), "advice": advice,
         "slowest_path": slowest.filter(|_| term == Term::T)})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::inputs::Tier;
-    use super::super::inputs::tests::healthy;
-    use super::*;
-
-    fn told(inputs: &Inputs) -> Map<String, Value> {
-        let considered = Considered {
-            of: "session",
-            since: "a".into(),
-            until: "b".into(),
-            events: 3,
-            events_cut: false,
-        };
-        report(inputs, &considered)
-    }
-
-    #[test]
-    fn the_weakest_term_is_named_with_a_next_step() {
-        let report = told(&healthy());
-        assert_eq!(report["weakest"]["term"], "A");
-        assert!(report["weakest"]["advice"].as_str().unwrap().contains("flush"));
-        assert_eq!(report["missing"], json!([]));
-    }
-
-    #[test]
-    fn what_makes_zero_is_named_and_what_is_missing_too() {
-        let inputs = Inputs {
-            zero: vec![Why::TierDown(Tier::Archival), Why::NaiveChunking],
-            chains: Ratio::default(),
-            ..healthy()
-        };
-        let report = told(&inputs);
-        assert_eq!(report["c"], 0.0);
-        assert_eq!(report["zero"], json!(["tier_down_archival", "naive_chunking"]));
-        assert_eq!(report["missing"], json!([{"term": "H", "lacks": ["chains"]}]));
-        assert_eq!(report["weakest"]["term"], "I");
-        assert!(report["weakest"]["advice"].as_str().unwrap().contains("misses its probes"));
-        let report = told(&Inputs { chains: Ratio::default(), ..healthy() });
-        assert_eq!(report["weakest"]["term"], "H");
-        assert_eq!(report["weakest"]["advice"], NOTHING_COUNTED);
-    }
-
-    #[test]
-    fn the_sum_can_be_done_again_from_what_is_printed() {
-        let report = told(&healthy());
-        let value = |term: &str| report["terms"][term]["value"].as_f64().unwrap();
-        let context = ["L", "I", "A", "G"].map(value).iter().sum::<f64>() / 4.0;
-        let c = value("W") * value("R") * value("H") / value("T") * context.powf(1.7);
-        assert!((c - report["c"].as_f64().unwrap()).abs() < 1e-12);
-    }
 }

@@ -1,11 +1,12 @@
-//! Durations in fixed buckets, small enough to keep for every session, and the percentile that the score asks for.
+//! Counts durations in fixed buckets, and computes their 99th percentile.
 
-/// Buckets: from 0.1 ms in steps of a fifth to 33 s, which is longer than a call may take.
+/// Number of buckets. Their upper ends rise from 0.1 ms to 35 s, which is longer than any call
+/// without a model; each upper end is 1.2 times the previous upper end.
 const BUCKETS: usize = 71;
 const FIRST_MS: f64 = 0.1;
 const STEP: f64 = 1.2;
 
-/// Counted durations.
+/// Number of measured durations in each bucket, and the longest duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     counts: [u32; BUCKETS],
@@ -19,14 +20,15 @@ impl Default for Times {
     }
 }
 
-/// Upper end of a bucket, in milliseconds.
+/// Returns the upper end of a bucket, in milliseconds.
 fn end_ms(bucket: usize) -> f64 {
-    // A step is exact to the last bit for every reader that multiplies in the same way.
+    // Multiplies step by step, so that another program that multiplies step by step gets equal
+    // floats.
     (0..bucket).fold(FIRST_MS, |end, _| end * STEP)
 }
 
 impl Times {
-    /// Counts a duration, in milliseconds.
+    /// Adds one duration, in milliseconds.
     pub fn record(&mut self, ms: f64) {
         let mut end = FIRST_MS;
         let mut bucket = 0;
@@ -39,19 +41,22 @@ impl Times {
         self.longest_ms = self.longest_ms.max(ms);
     }
 
-    /// How many were counted.
+    /// Returns the number of counted durations.
     pub fn samples(&self) -> u64 {
         self.counts.iter().chain([&self.beyond]).map(|count| u64::from(*count)).sum()
     }
 
-    /// The 99th percentile, in milliseconds: the upper end of the bucket that holds it (at most a fifth too long), or the longest
-    /// duration if that is shorter. None without samples.
+    /// Returns the 99th percentile of the durations in milliseconds: the upper end of the bucket
+    /// that contains the percentile, or the longest duration, if the longest duration is smaller.
+    /// The upper end exceeds the exact percentile by at most a fifth. Returns `None` if there are
+    /// no samples.
     pub fn p99_ms(&self) -> Option<f64> {
         let samples = self.samples();
         if samples == 0 {
             return None;
         }
-        // The smallest rank that at least 99 % of the samples do not exceed.
+        // The smallest number of samples, counted from the shortest, that includes 99 % of all
+        // samples.
         let rank = (samples * 99).div_ceil(100);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -63,12 +68,13 @@ impl Times {
         Some(self.longest_ms)
     }
 
-    /// The longest, in milliseconds.
+    /// Returns the longest duration, in milliseconds.
     pub fn longest_ms(&self) -> f64 {
         self.longest_ms
     }
 
-    /// Upper ends in milliseconds and counts of the buckets that hold something; the end of the last one may be none.
+    /// Returns the upper end (in milliseconds) and the count of each bucket that is not empty.
+    /// Durations beyond the last bucket have the upper end `None`.
     pub fn buckets(&self) -> Vec<(Option<f64>, u32)> {
         let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let mut buckets: Vec<_> = held.map(|(at, count)| (Some(end_ms(at)), *count)).collect();
@@ -76,48 +82,5 @@ impl Times {
             buckets.push((None, self.beyond));
         }
         buckets
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_percentile_is_never_too_short_and_at_most_a_fifth_too_long() {
-        let mut times = Times::default();
-        assert_eq!(times.p99_ms(), None);
-        for ms in 1..=1000 {
-            times.record(f64::from(ms));
-        }
-        let p99 = times.p99_ms().unwrap();
-        assert!((990.0..=990.0 * STEP).contains(&p99), "{p99}");
-        assert_eq!((times.samples(), times.longest_ms()), (1000, 1000.0));
-    }
-
-    #[test]
-    fn one_slow_call_of_a_hundred_is_not_the_percentile_but_two_are() {
-        let mut times = Times::default();
-        (0..99).for_each(|_| times.record(1.0));
-        times.record(10_000.0);
-        assert!(times.p99_ms().unwrap() < 2.0);
-        times.record(10_000.0);
-        assert!(times.p99_ms().unwrap() > 9_000.0);
-    }
-
-    #[test]
-    fn few_samples_and_long_ones_are_told_as_they_are() {
-        let mut times = Times::default();
-        times.record(7.0);
-        assert_eq!(times.p99_ms(), Some(7.0));
-        times.record(1e6);
-        assert_eq!(times.p99_ms(), Some(1e6));
-        assert_eq!(times.buckets().len(), 2);
-        assert_eq!(times.buckets()[1], (None, 1));
-    }
-
-    #[test]
-    fn the_last_bucket_is_longer_than_a_call_may_take() {
-        assert!(end_ms(BUCKETS - 1) > 30_000.0);
     }
 }

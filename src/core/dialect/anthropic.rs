@@ -1,4 +1,5 @@
-//! Anthropic's `memory` tool: blocks as files under `/memories`, with the answers that its documentation gives (Claude API, "Memory tool").
+//! Anthropic's `memory` tool, which shows blocks as files under `/memories`. The reply texts are
+//! the texts in Anthropic's documentation (Claude API, "Memory tool").
 
 use std::sync::Arc;
 
@@ -6,23 +7,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::offer::{Offered, worded};
-use super::translate::{Translated, renamed, told};
+use super::offer::{OfferedTool, worded};
+use super::translate::{Translated, renamed, worded_error};
 use crate::error::{Code, Error, Result};
 use crate::limits::{NAME_BYTES_MAX, VIEW_LINES_MAX};
-use crate::memory::block_path::{PathFault, Place, ROOT, path_of, place_of};
+use crate::memory::block_path::{MemoryPath, PathFault, ROOT, path_of, place_of};
 use crate::policy::Wording;
 use crate::tools::{Call, EditCore, ViewCore, decode_as, schema_of};
 
-/// Its name.
+/// Name of Anthropic's memory tool.
 pub const MEMORY: &str = "memory";
 
 const DESCRIPTION: &str = "\
 Keep what must not be forgotten as files under /memories; they stay in view and outlive the conversation. `view` shows a file with line \
-numbers, or what lies in a directory; `create` writes a new file; `str_replace` replaces a text that stands there once; `insert` puts \
-lines behind a line; `delete` and `rename` take a file or a directory. Look at /memories before you begin.";
+numbers, or the content of a directory; `create` writes a new file; `str_replace` replaces a text that the file has once; `insert` puts \
+lines after a line; `delete` and `rename` take a file or a directory. Look at /memories before you begin.";
 
-/// Levels of a directory that a look at it shows.
+/// Number of directory levels that a listing shows.
 const LEVELS: usize = 2;
 
 /// Arguments of `memory`.
@@ -31,32 +32,32 @@ const LEVELS: usize = 2;
 struct Memory {
     /// What to do.
     command: Command,
-    /// The file or directory, below /memories; for every command but `rename`.
+    /// The file or directory, below /memories; for every command except `rename`.
     #[serde(default)]
     path: Option<String>,
-    /// For `view` of a file: first and last line, from 1; -1 for the last one there is.
+    /// For `view` of a file: first and last line, from 1; -1 for the last line.
     #[serde(default)]
     #[schemars(length(min = 2, max = 2))]
     view_range: Option<Vec<i64>>,
     /// For `create`: the text of the file.
     #[serde(default)]
     file_text: Option<String>,
-    /// For `str_replace`: what goes, letter for letter; must stand there once.
+    /// For `str_replace`: the text to replace, exactly; the file must have it once.
     #[serde(default)]
     old_str: Option<String>,
-    /// For `str_replace`: what comes in its place.
+    /// For `str_replace`: the replacement.
     #[serde(default)]
     new_str: Option<String>,
-    /// For `insert`: behind which line; 0 for the beginning.
+    /// For `insert`: the line before the inserted lines; 0 for the beginning.
     #[serde(default)]
     insert_line: Option<i64>,
     /// For `insert`: the lines.
     #[serde(default)]
     insert_text: Option<String>,
-    /// For `rename`: the file or directory as it is called.
+    /// For `rename`: the current path.
     #[serde(default)]
     old_path: Option<String>,
-    /// For `rename`: as it is to be called.
+    /// For `rename`: the new path.
     #[serde(default)]
     new_path: Option<String>,
 }
@@ -65,18 +66,18 @@ struct Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Command {
-    /// Shows a file, or what lies in a directory.
+    /// Shows a file, or the content of a directory.
     #[default]
     View,
     /// Writes a new file.
     Create,
     /// Replaces a text.
     StrReplace,
-    /// Puts lines between lines.
+    /// Inserts lines.
     Insert,
-    /// Takes a file or a directory away.
+    /// Removes a file or a directory.
     Delete,
-    /// Gives a file or a directory another name.
+    /// Renames a file or a directory.
     Rename,
 }
 
@@ -92,7 +93,7 @@ impl Command {
         }
     }
 
-    /// The arguments that it takes.
+    /// Returns the names of the arguments that the command accepts.
     fn takes(self) -> &'static [&'static str] {
         match self {
             Self::View => &["path", "view_range"],
@@ -105,9 +106,9 @@ impl Command {
     }
 }
 
-/// The tool as it is offered.
-pub(super) fn tool() -> Offered {
-    Offered {
+/// Returns the `memory` tool as offered to a model.
+pub(super) fn tool() -> OfferedTool {
+    OfferedTool {
         name: MEMORY,
         title: "Memory files",
         description: DESCRIPTION,
@@ -117,15 +118,17 @@ pub(super) fn tool() -> Offered {
         destructive: true,
         idempotent: false,
         writes: true,
+        in_chat: true,
     }
 }
 
-/// Understands a call.
+/// Translates a call to the `memory` tool into a call to this server's tools.
 pub(super) fn understood(mut arguments: Map<String, Value>) -> Result<Translated> {
     arguments.retain(|_, value| !value.is_null());
-    let memory: Memory = decode_as(arguments.clone()).map_err(|error| told(error, &Nothing))?;
-    let wording = Told::of(&memory);
-    let refuse = |error: Error| told(error, &wording);
+    let memory: Memory =
+        decode_as(arguments.clone()).map_err(|error| worded_error(error, &Nothing))?;
+    let wording = Reply::of(&memory);
+    let refuse = |error: Error| worded_error(error, &wording);
     let needless =
         |name: &&String| *name != "command" && !memory.command.takes().contains(&name.as_str());
     if let Some(name) = arguments.keys().find(needless) {
@@ -139,16 +142,16 @@ pub(super) fn understood(mut arguments: Map<String, Value>) -> Result<Translated
 fn call(memory: &Memory) -> Result<Call> {
     let edit = match memory.command {
         Command::View => {
-            let place = place("path", memory.path.as_deref())?;
-            return Ok(Call::ViewCore(ViewCore { place, lines: range(memory)? }));
+            let place = parse_path("path", memory.path.as_deref())?;
+            return Ok(Call::from(ViewCore { place, lines: range(memory)? }));
         }
         Command::Create => {
-            let content = given("file_text", memory.file_text.as_ref())?;
+            let content = required("file_text", memory.file_text.as_ref())?;
             EditCore::Create { id: file("path", memory.path.as_deref())?, content }
         }
         Command::StrReplace => EditCore::Replace {
             id: file("path", memory.path.as_deref())?,
-            old: given("old_str", memory.old_str.as_ref())?,
+            old: required("old_str", memory.old_str.as_ref())?,
             new: memory.new_str.clone().unwrap_or_default(),
             once: true,
             field: "old_str",
@@ -156,7 +159,7 @@ fn call(memory: &Memory) -> Result<Call> {
         Command::Insert => EditCore::Insert {
             id: file("path", memory.path.as_deref())?,
             line: Some(memory.insert_line.ok_or_else(|| missing("insert_line"))?),
-            text: given("insert_text", memory.insert_text.as_ref())?,
+            text: required("insert_text", memory.insert_text.as_ref())?,
         },
         Command::Delete => EditCore::Delete { id: file("path", memory.path.as_deref())? },
         Command::Rename => EditCore::Rename {
@@ -166,18 +169,18 @@ fn call(memory: &Memory) -> Result<Call> {
     };
     let names =
         [("content", "file_text"), ("text", "insert_text"), ("new", "new_str"), ("to", "new_path")];
-    edit.checked().map(Call::EditCore).map_err(|error| renamed(error, &names))
+    edit.checked().map(Call::from).map_err(|error| renamed(error, &names))
 }
 
 fn missing(field: &str) -> Error {
     Error::argument(field, "is missing")
 }
 
-fn given(field: &str, text: Option<&String>) -> Result<String> {
+fn required(field: &str, text: Option<&String>) -> Result<String> {
     text.cloned().ok_or_else(|| missing(field))
 }
 
-/// First and last line that are looked at.
+/// Parses the first and last line number that the command `view` shows.
 fn range(memory: &Memory) -> Result<Option<(usize, Option<usize>)>> {
     let Some(range) = &memory.view_range else { return Ok(None) };
     let fault = || Error::argument("view_range", "use [first, last], from 1; -1 for the last one");
@@ -190,8 +193,8 @@ fn range(memory: &Memory) -> Result<Option<(usize, Option<usize>)>> {
     Ok(Some((first, last)))
 }
 
-/// The place that a path means.
-fn place(field: &str, path: Option<&str>) -> Result<Place> {
+/// Parses a path, which must be `/memories` or below it.
+fn parse_path(field: &str, path: Option<&str>) -> Result<MemoryPath> {
     let path = path.ok_or_else(|| missing(field))?;
     place_of(path).map_err(|fault| match fault {
         PathFault::Outside => Error::argument(field, format!("must be {ROOT} or begin with {ROOT}/")),
@@ -201,35 +204,35 @@ fn place(field: &str, path: Option<&str>) -> Result<Place> {
         ),
         PathFault::Long(bytes) => Error::argument(
             field,
-            format!("takes {bytes} bytes as the name of a block, which has at most {NAME_BYTES_MAX}: use shorter names"),
+            format!("takes {bytes} bytes as the name of a block, at most {NAME_BYTES_MAX}: use shorter names"),
         )
         .with("bytes_max", NAME_BYTES_MAX),
     })
 }
 
-/// The file or directory that a path means; the root itself stays as it is.
+/// Returns the block or directory that a path names; the path `/memories` itself is an error.
 fn file(field: &str, path: Option<&str>) -> Result<String> {
-    match place(field, path)? {
-        Place::Named(id) => Ok(id),
-        Place::Root => Err(Error::argument(
+    match parse_path(field, path)? {
+        MemoryPath::Named(id) => Ok(id),
+        MemoryPath::Root => Err(Error::argument(
             field,
             format!("{ROOT} itself stays as it is: name what lies in it"),
         )),
     }
 }
 
-/// How the caller of a command is told.
+/// The reply texts of one command of the `memory` tool.
 #[derive(Debug)]
-struct Told {
+struct Reply {
     command: Command,
     path: String,
-    /// Where it goes, of a `rename`.
+    /// The new path of a `rename`.
     to: String,
     old_str: String,
     insert_line: i64,
 }
 
-impl Told {
+impl Reply {
     fn of(memory: &Memory) -> Self {
         let path = match memory.command {
             Command::Rename => &memory.old_path,
@@ -264,7 +267,7 @@ impl Told {
         }
     }
 
-    /// A text that is not there once.
+    /// Returns the error for a text that does not occur exactly once in a block.
     fn is_not_once(&self, lines: &[Value]) -> String {
         let (old, path) = (&self.old_str, &self.path);
         if lines.is_empty() {
@@ -280,7 +283,7 @@ impl Told {
     }
 }
 
-impl Wording for Told {
+impl Wording for Reply {
     fn name(&self) -> &'static str {
         MEMORY
     }
@@ -289,7 +292,7 @@ impl Wording for Told {
         false
     }
 
-    fn told(&self, result: &Map<String, Value>) -> String {
+    fn answer_text(&self, result: &Map<String, Value>) -> String {
         let path = &self.path;
         match self.command {
             Command::View => match result.get("blocks").and_then(Value::as_array) {
@@ -334,7 +337,7 @@ impl Wording for Told {
     }
 }
 
-/// How it is told that a call was not understood at all.
+/// The reply texts for a call that could not be parsed.
 #[derive(Debug)]
 struct Nothing;
 
@@ -347,7 +350,7 @@ impl Wording for Nothing {
         false
     }
 
-    fn told(&self, _: &Map<String, Value>) -> String {
+    fn answer_text(&self, _: &Map<String, Value>) -> String {
         String::new()
     }
 
@@ -356,7 +359,8 @@ impl Wording for Nothing {
     }
 }
 
-/// Lines with their numbers, in six places.
+/// Formats the lines of a block. Each line follows its line number, which is right-aligned in six
+/// columns.
 fn numbered(result: &Map<String, Value>) -> String {
     let first = result.get("first_line").and_then(Value::as_u64).unwrap_or(1);
     let lines = result.get("lines").and_then(Value::as_array).into_iter().flatten();
@@ -365,15 +369,16 @@ fn numbered(result: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-/// What lies in a directory, two levels deep, with sizes; names that begin with a dot are passed over.
+/// Lists the files and directories of a directory with their sizes, two levels deep. Omits
+/// `node_modules` and names that begin with a dot.
 fn listing(path: &str, blocks: &[Value]) -> String {
     let path = match path.trim_end_matches('/') {
         "" => ROOT,
         path => path,
     };
     let directory = match place_of(path) {
-        Ok(Place::Named(id)) => path_of(&id),
-        Ok(Place::Root) | Err(_) => ROOT.to_owned(),
+        Ok(MemoryPath::Named(id)) => path_of(&id),
+        Ok(MemoryPath::Root) | Err(_) => ROOT.to_owned(),
     };
     let mut entries: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
     let mut total = 0;
@@ -407,7 +412,7 @@ fn listing(path: &str, blocks: &[Value]) -> String {
     lines.join("\n")
 }
 
-/// Bytes as people read them: `5.5K`, `1.2M`; whole numbers without a fraction.
+/// Formats a number of bytes as `5.5K` or `1.2M`; a whole number has no fraction.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_024 => return format!("{bytes}B"),
@@ -418,82 +423,5 @@ fn size(bytes: u64) -> String {
     match bytes.is_multiple_of(unit) {
         true => format!("{}{name}", bytes / unit),
         false => format!("{}.{}{name}", tenths / 10, tenths % 10),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn arguments(value: Value) -> Map<String, Value> {
-        value.as_object().cloned().unwrap()
-    }
-
-    fn refused(value: Value) -> String {
-        let error = understood(arguments(value)).unwrap_err();
-        error.fields["text"].as_str().unwrap().to_owned()
-    }
-
-    #[test]
-    fn a_directory_is_listed_two_levels_deep() {
-        let blocks = json!([
-            {"block_id": "notes.txt", "bytes": 5632}, {"block_id": "a..b..c.md", "bytes": 1024}, {"block_id": "a..z", "bytes": 0},
-            {"block_id": ".hidden", "bytes": 7}, {"block_id": "node_modules..x", "bytes": 3}, {"block_id": "a..-x2eh", "bytes": 1},
-        ]);
-        let blocks = blocks.as_array().unwrap();
-        assert_eq!(
-            listing("/memories/", blocks),
-            "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n\
-             6.5K\t/memories\n1.0K\t/memories/a/\n1K\t/memories/a/b/\n0B\t/memories/a/z\n5.5K\t/memories/notes.txt"
-        );
-        let inside: Vec<Value> = blocks[1..3].to_vec();
-        assert_eq!(
-            listing("/memories/a", &inside).lines().skip(1).collect::<Vec<_>>(),
-            [
-                "1K\t/memories/a",
-                "1K\t/memories/a/b/",
-                "1K\t/memories/a/b/c.md",
-                "0B\t/memories/a/z"
-            ]
-        );
-    }
-
-    #[test]
-    fn sizes_are_for_people() {
-        for (bytes, text) in [
-            (0, "0B"),
-            (1023, "1023B"),
-            (1024, "1K"),
-            (5632, "5.5K"),
-            (1_258_291, "1.2M"),
-            (2 << 20, "2M"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
-    }
-
-    #[test]
-    fn what_is_not_understood_is_told_by_name() {
-        assert!(refused(json!({"command": "fly"})).contains("command"));
-        assert!(
-            refused(json!({"command": "create", "path": "/memories/a"}))
-                .contains("file_text: is missing")
-        );
-        assert!(
-            refused(json!({"command": "view", "path": "/memories/../a"})).contains("leads out")
-        );
-        assert!(
-            refused(json!({"command": "view", "path": "/etc"})).contains("begin with /memories/")
-        );
-        assert!(
-            refused(json!({"command": "delete", "path": "/memories"})).contains("stays as it is")
-        );
-        let needless = json!({"command": "delete", "path": "/memories/a", "old_str": "x"});
-        assert!(refused(needless).contains("old_str: no argument of `delete`"));
-        let long = json!({"command": "create", "path": format!("/memories/{}", "x".repeat(129)), "file_text": ""});
-        assert!(refused(long).contains("at most 128"));
-        let nulls = json!({"command": "view", "path": "/memories", "view_range": null, "file_text": null, "old_path": null});
-        assert!(understood(arguments(nulls)).is_ok());
     }
 }

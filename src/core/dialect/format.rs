@@ -1,36 +1,37 @@
-//! The forms in which providers and protocols take tools.
+//! The formats in which model providers and MCP expect tool definitions.
 
 use serde_json::{Value, json};
 
 use super::anthropic::MEMORY;
-use super::offer::Offered;
+use super::offer::OfferedTool;
 use super::strict;
 use crate::error::{Error, Result};
 
-/// Anthropic's own name of its `memory` tool: its models know its arguments, so that no schema is sent (Anthropic API, `tools`).
+/// Type of Anthropic's built-in `memory` tool; Anthropic's models know the tool's arguments, so no
+/// schema is sent.
 const MEMORY_TYPE: &str = "memory_20250818";
 
-/// A form of tools.
+/// A format of tool definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Name, description and schema, in nobody's form.
+    /// Name, description and JSON Schema, for any provider.
     JsonSchema,
-    /// `tools` of OpenAI's chat completions.
+    /// The `tools` of a request to OpenAI's chat completions API.
     OpenaiChat,
-    /// `tools` of OpenAI's responses.
+    /// The `tools` of a request to OpenAI's responses API.
     OpenaiResponses,
-    /// `tools` of Anthropic's messages.
+    /// The `tools` of a request to Anthropic's messages API.
     Anthropic,
-    /// `tools` of the answer to `tools/list` of the Model Context Protocol.
+    /// The `tools` in a `tools/list` answer of the Model Context Protocol.
     Mcp,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: &'static [Self] =
         &[Self::JsonSchema, Self::OpenaiChat, Self::OpenaiResponses, Self::Anthropic, Self::Mcp];
 
-    /// Its name outside.
+    /// Returns the name of the format in calls and answers.
     pub fn text(self) -> &'static str {
         match self {
             Self::JsonSchema => "json-schema",
@@ -41,8 +42,8 @@ impl Format {
         }
     }
 
-    /// The format of that name.
-    pub fn named(name: &str) -> Result<Self> {
+    /// Returns the format with the given name.
+    pub fn by_name(name: &str) -> Result<Self> {
         let known = Self::ALL.iter().copied().find(|format| format.text() == name);
         known.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|format| format.text()).collect();
@@ -50,8 +51,8 @@ impl Format {
         })
     }
 
-    /// One tool in this form.
-    pub fn tool(self, tool: &Offered, strict: bool) -> Value {
+    /// Returns the definition of a tool in this format.
+    pub fn tool(self, tool: &OfferedTool, strict: bool) -> Value {
         let (name, description) = (tool.name, tool.description);
         let schema = match (self, strict) {
             (_, false) => tool.input.clone(),
@@ -67,7 +68,7 @@ impl Format {
                     json!({"name": name, "description": description, "parameters": schema});
                 json!({"type": "function", "function": function})
             }
-            // This form is strict unless it says otherwise.
+            // OpenAI's responses API enforces a tool's schema unless `strict` is false.
             Self::OpenaiResponses => {
                 json!({"type": "function", "name": name, "description": description,
                 "parameters": schema, "strict": strict})

@@ -1,8 +1,7 @@
-//! The same memory in other words: names, schemas and formats that models and clients already know, as calls of ours.
+//! Dialects: other names, schemas and formats for this server's tools.
 
 mod anthropic;
 mod calendar;
-mod catalog;
 mod format;
 mod memgpt;
 mod offer;
@@ -11,5 +10,5 @@ mod translate;
 
 pub use anthropic::MEMORY;
 pub use format::Format;
-pub use offer::{ALL_TOOLS, Dialect, Offered, offered};
+pub use offer::{ALL_TOOLS, Dialect, OfferedTool, offered};
 pub use translate::{Translated, check_tool, translate, understood};

@@ -1,30 +1,30 @@
-//! What a model is offered: the tools of a dialect, in a provider's format.
+//! Offers the tools of a dialect in a provider's format.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::catalog::{Output, output_of};
 use super::format::Format;
-use super::{anthropic, catalog, memgpt};
+use super::{anthropic, memgpt};
 use crate::error::{Error, Result};
-use crate::tools::Tool;
+use crate::tools::{Access, Output, Tool};
 
-/// Names under which the memory is spoken of.
+/// A dialect: a set of names for this server's tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Our own ten tools.
+    /// The ten tools of this server under their own names.
     #[default]
     Vctx,
-    /// Those of MemGPT and its successor Letta.
+    /// The tools of MemGPT and of MemGPT's successor Letta.
     MemGpt,
-    /// Anthropic's `memory` tool over `/memories` for the blocks, and ours for everything else.
+    /// Anthropic's `memory` tool, which shows blocks as files under `/memories`, and this server's
+    /// tools for everything else.
     Anthropic,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: &'static [Self] = &[Self::Vctx, Self::MemGpt, Self::Anthropic];
 
-    /// Its name outside.
+    /// Returns the name of the dialect in calls and answers.
     pub fn text(self) -> &'static str {
         match self {
             Self::Vctx => "vctx",
@@ -33,68 +33,45 @@ impl Dialect {
         }
     }
 
-    /// The dialect of that name.
-    pub fn named(name: &str) -> Result<Self> {
+    /// Returns the dialect with the given name.
+    pub fn by_name(name: &str) -> Result<Self> {
         let known = Self::ALL.iter().copied().find(|dialect| dialect.text() == name);
         known.ok_or_else(|| Error::argument("dialect", "use vctx, memgpt or anthropic"))
     }
 
-    /// The names of its tools, in the order in which they are shown.
+    /// Returns the names of the dialect's tools, in order.
     pub fn names(self) -> Vec<&'static str> {
         let own = |tool: &Tool| tool.spec().name;
         match self {
             Self::Vctx => Tool::ALL.iter().map(own).collect(),
             Self::MemGpt => memgpt::names(),
             Self::Anthropic => {
-                let others = Tool::ALL.iter().filter(|tool| !BLOCKS.contains(tool));
-                std::iter::once(anthropic::MEMORY).chain(others.map(own)).collect()
+                std::iter::once(anthropic::MEMORY).chain(others().map(own)).collect()
             }
         }
     }
 
-    /// The tools that a model in a chat has most use for: it edits its core, finds what was said and
-    /// what is archived, and keeps a fact or asks for its next inference (MemGPT's names ask by an
-    /// argument, and speak by a tool). Schemas take room in the window, so few are offered unasked.
-    pub fn chat_tools(self) -> [&'static str; 5] {
-        match self {
-            Self::Vctx => [
-                "store_core",
-                "search_recall",
-                "write_recall",
-                "search_archival",
-                "record_heartbeat",
-            ],
-            Self::MemGpt => [
-                "send_message",
-                "core_memory_append",
-                "core_memory_replace",
-                "conversation_search",
-                "archival_memory_search",
-            ],
-            Self::Anthropic => [
-                anthropic::MEMORY,
-                "search_recall",
-                "write_recall",
-                "search_archival",
-                "record_heartbeat",
-            ],
-        }
+    /// Returns the names of the tools that a chat model is offered by default. With these tools, a
+    /// model edits the core, searches messages and the archive, stores a fact in the archive, and
+    /// requests the next inference. The list is short, because tool schemas take tokens of the
+    /// window.
+    pub fn chat_tools(self) -> Vec<&'static str> {
+        self.tools().iter().filter(|tool| tool.in_chat).map(|tool| tool.name).collect()
     }
 
-    /// Its tools, in the order in which they are shown.
-    pub fn tools(self) -> Vec<Offered> {
+    /// Returns the tools of the dialect, in order.
+    pub fn tools(self) -> Vec<OfferedTool> {
         match self {
             Self::Vctx => Tool::ALL.iter().map(|tool| own(*tool)).collect(),
             Self::MemGpt => memgpt::tools(),
             Self::Anthropic => {
-                let others = Tool::ALL.iter().filter(|tool| !BLOCKS.contains(tool));
-                std::iter::once(anthropic::tool()).chain(others.map(|tool| own(*tool))).collect()
+                std::iter::once(anthropic::tool()).chain(others().map(|tool| own(*tool))).collect()
             }
         }
     }
 
-    /// Names of tools that are this dialect's alone, none of ours.
-    pub fn own_tools(self) -> Vec<Offered> {
+    /// Returns the dialect's tools that are not this server's own tools.
+    pub fn own_tools(self) -> Vec<OfferedTool> {
         match self {
             Self::Vctx => Vec::new(),
             Self::MemGpt => memgpt::tools(),
@@ -103,93 +80,103 @@ impl Dialect {
     }
 }
 
-/// Stands for every tool where tools are named.
+/// The word in a list of tool names that selects all tools.
 pub const ALL_TOOLS: &str = "all";
 
-/// What the `memory` tool stands for.
-const BLOCKS: [Tool; 2] = [Tool::StoreCore, Tool::FetchCore];
-
-/// One tool as it is offered.
-#[derive(Clone, Debug)]
-pub struct Offered {
-    /// Its name.
-    pub name: &'static str,
-    /// Its name for people.
-    pub title: &'static str,
-    /// For the model: what it does and when to use it.
-    pub description: &'static str,
-    /// JSON Schema (2020-12) of its arguments: closed object, sub-schemas inlined.
-    pub input: Value,
-    /// JSON Schema of its answer.
-    pub output: Value,
-    /// Whether no call of it ever writes.
-    pub reads_only: bool,
-    /// Whether something that was there may be gone afterwards.
-    pub destructive: bool,
-    /// Whether the same call again changes nothing more.
-    pub idempotent: bool,
-    /// Whether a call of it may need a key and a revision.
-    pub writes: bool,
+/// Returns this server's tools that Anthropic's `memory` tool does not replace.
+fn others() -> impl Iterator<Item = &'static Tool> {
+    Tool::ALL.iter().filter(|tool| !tool.card().of_blocks)
 }
 
-/// One of our own.
-fn own(tool: Tool) -> Offered {
-    let spec = tool.spec();
-    let shown = catalog::shown(tool);
-    Offered {
-        name: spec.name,
-        title: shown.title,
-        description: spec.description,
+/// A tool as offered to a model.
+#[derive(Clone, Debug)]
+pub struct OfferedTool {
+    /// Name of the tool.
+    pub name: &'static str,
+    /// Title for people.
+    pub title: &'static str,
+    /// Description of the tool for the model.
+    pub description: &'static str,
+    /// JSON Schema (2020-12) of the tool's arguments: a closed object with inlined sub-schemas.
+    pub input: Value,
+    /// JSON Schema of the tool's answer.
+    pub output: Value,
+    /// Whether all calls to the tool only read.
+    pub reads_only: bool,
+    /// Whether a call to the tool may remove something.
+    pub destructive: bool,
+    /// Whether a repeated call to the tool has no further effect.
+    pub idempotent: bool,
+    /// Whether a call to the tool may write, and so may need an idempotency key and a revision.
+    pub writes: bool,
+    /// Whether a chat model is offered the tool by default.
+    pub in_chat: bool,
+}
+
+/// Returns one of this server's own tools in the form that is offered to a model.
+fn own(tool: Tool) -> OfferedTool {
+    let (card, writes) = (tool.card(), tool.spec().access != Access::Read);
+    OfferedTool {
+        name: tool.spec().name,
+        title: card.title,
+        description: card.description,
         input: tool.schema(),
-        output: output_of(shown.result),
-        reads_only: shown.reads_only,
-        destructive: shown.destructive,
-        idempotent: shown.idempotent,
-        writes: spec.writes,
+        output: output_of(card.result),
+        reads_only: !writes,
+        destructive: card.destructive,
+        idempotent: card.idempotent,
+        writes,
+        in_chat: card.in_chat,
     }
 }
 
-/// What a tool of another dialect answers beside the text: what our own call behind it does.
+/// Returns the output schema of a tool (for `structuredContent` in MCP). The schema describes the
+/// fields that every answer has, and the tool's own fields in the field `result`.
+fn output_of(result: &[Output]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (name, kind, meaning) in result {
+        let bare = kind.trim_end_matches('?');
+        let kind = if bare == *kind { json!(kind) } else { json!([bare, "null"]) };
+        if kind.is_string() {
+            required.push(*name);
+        }
+        properties.insert((*name).into(), json!({"type": kind, "description": meaning}));
+    }
+    json!({
+        "type": "object",
+        "properties": {
+            "result": {"type": "object", "properties": properties, "required": required},
+            "_rev": {"type": ["string", "null"], "description": "revision of the memory; null: nothing has been written yet"},
+            "token_estimate": {"type": "integer", "description": "tokens by which the window grew"},
+            "tokens": {"type": ["object", "null"], "description": "tokens of each section of the window, and what is free"},
+            "pressure": {"type": "string", "description": "ok, warning or flush"},
+            "flush": {"type": ["object", "null"], "description": "what was evicted in the same transaction"},
+            "receipt": {"type": "object", "description": "number and digest of the message that was written"},
+            "heartbeat": {"type": "object", "description": "whether there is room to go on"},
+            "replayed": {"type": "boolean", "description": "true: an earlier call with the same key did it"},
+            "retry_safe": {"type": "boolean", "description": "false: the same call again would be a new one"},
+            "error": {"type": "string", "description": "code of a refusal"},
+            "detail": {"type": "string", "description": "what was wrong"},
+            "next": {"type": "string", "description": "what to do about it"},
+        },
+        "required": ["retry_safe"],
+        // The output schema also allows errors, because some clients validate errors against the
+        // output schema.
+        "anyOf": [{"required": ["result"]}, {"required": ["error", "detail"]}],
+    })
+}
+
+/// Returns the output schema of a tool of a dialect other than `vctx`. The result of such a tool
+/// contains a text in addition to the fields of this server's own tool.
 pub(super) fn worded(result: &[Output]) -> Value {
     let text = ("text", "string", "what came of it, in words");
     let all: Vec<Output> = std::iter::once(text).chain(result.iter().copied()).collect();
     output_of(&all)
 }
 
-/// The tools of a dialect as a provider takes them. `strict`: so that the provider holds the model to the schema.
+/// Returns the tools of a dialect in a provider's format. With `strict`, the provider enforces the
+/// tools' schemas.
 pub fn offered(dialect: Dialect, format: Format, strict: bool) -> Vec<Value> {
     dialect.tools().iter().map(|tool| format.tool(tool, strict)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dialect_names_what_it_offers() {
-        for dialect in Dialect::ALL {
-            let offered: Vec<&str> = dialect.tools().iter().map(|tool| tool.name).collect();
-            assert_eq!(offered, dialect.names());
-            assert!(dialect.chat_tools().iter().all(|name| offered.contains(name)), "{dialect:?}");
-            assert_eq!(Dialect::named(dialect.text()).unwrap(), *dialect);
-        }
-        assert!(Dialect::named("klingon").is_err());
-    }
-
-    #[test]
-    fn neither_key_nor_revision_stands_in_a_schema() {
-        for (dialect, format, strict) in Dialect::ALL.iter().flat_map(|dialect| {
-            Format::ALL
-                .iter()
-                .flat_map(|format| [(*dialect, *format, false), (*dialect, *format, true)])
-        }) {
-            for tool in offered(dialect, format, strict) {
-                let input = tool["inputSchema"].as_object().map_or(&tool, |_| &tool["inputSchema"]);
-                let text = input.to_string().to_lowercase();
-                for hidden in ["idempotency", "_rev", "if-match", "$ref", "$defs"] {
-                    assert!(!text.contains(hidden), "{format:?} shows {hidden}: {text}");
-                }
-            }
-        }
-    }
 }

@@ -1,13 +1,17 @@
-//! Schemas to which a provider holds its model: the part of JSON Schema that it knows, with the same meaning.
+//! Converts tool schemas into strict schemas, which use only the subset of JSON Schema that a
+//! provider enforces.
 //!
-//! OpenAI (Structured Outputs, "Supported schemas"): every object closed with all its properties required, what may be left out nullable
-//! instead; no `oneOf`, `allOf`, `not`, `if`, no defaults, of formats a few. Anthropic ("Structured outputs", "JSON Schema limitations"): every
-//! object closed, no bounds of numbers, texts and lists. What cannot stand in such a schema is said in the description; the server
-//! checks it all the same.
+//! OpenAI (Structured Outputs, "Supported schemas") accepts closed objects in which every property
+//! is required and an optional property may be null. OpenAI accepts no `oneOf`, `allOf`, `not`,
+//! `if` or defaults, and few formats. Anthropic ("Structured outputs", "JSON Schema limitations")
+//! accepts closed objects, and no bounds on the values of their properties. A property's
+//! description states the bounds that a strict schema cannot express, and the server always checks
+//! these bounds.
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that bound a value, with the words for each; OpenAI knows some of them, Anthropic none.
+/// Keywords for bounds in a schema, and the words that describe the bounds. OpenAI supports some of
+/// these keywords; Anthropic supports none.
 const BOUNDS: [(&str, &str); 6] = [
     ("minimum", "at least"),
     ("maximum", "at most"),
@@ -17,25 +21,26 @@ const BOUNDS: [(&str, &str); 6] = [
     ("maxLength", "characters: at most"),
 ];
 
-/// What OpenAI takes of them ("Supported properties"; texts have `pattern` and `format`, no lengths).
+/// The keywords of [`BOUNDS`] that OpenAI supports ("Supported properties"). OpenAI supports no
+/// bounds for the length of a string.
 const OPENAI_BOUNDS: [&str; 4] = ["minimum", "maximum", "minItems", "maxItems"];
 
-/// Keywords that both take as they are.
+/// Keywords of JSON Schema that both OpenAI and Anthropic support.
 const KEPT: [&str; 3] = ["type", "enum", "const"];
 
-/// For whom a schema is written.
+/// The provider that enforces a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Openai,
     Anthropic,
 }
 
-/// The schema as OpenAI's strict mode takes it.
+/// Returns the schema for OpenAI's strict mode.
 pub(super) fn openai(schema: &Value) -> Value {
     written(schema, For::Openai)
 }
 
-/// The schema as Anthropic's strict tools take it.
+/// Returns the schema for Anthropic's strict tools.
 pub(super) fn anthropic(schema: &Value) -> Value {
     written(schema, For::Anthropic)
 }
@@ -54,7 +59,7 @@ fn written(schema: &Value, whom: For) -> Value {
         let Some(bound) = schema.get(name) else { continue };
         match whom == For::Openai && OPENAI_BOUNDS.contains(&name) {
             true => drop(strict.insert(name.into(), bound.clone())),
-            // That a number is not negative needs no words.
+            // The description does not state a lower bound of zero, because this bound is obvious.
             false if name == "minimum" && bound.as_f64() == Some(0.0) => {}
             false => said.push(format!("{words} {bound}.")),
         }
@@ -78,7 +83,7 @@ fn written(schema: &Value, whom: For) -> Value {
     Value::Object(strict)
 }
 
-/// A value that is never null: Anthropic's models leave out what may be left out.
+/// Removes `null` from a schema, because Anthropic's models omit optional values.
 fn drop_null(schema: &mut Map<String, Value>) {
     if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
         values.retain(|value| !value.is_null());
@@ -100,7 +105,8 @@ fn drop_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Closes an object. OpenAI wants every property; what may be left out may be null, which the server takes for left out.
+/// Writes the schema of an object that allows no unknown properties. OpenAI requires every property
+/// of an object; an optional property may be null, which the server reads as absent.
 fn object(schema: &Map<String, Value>, whom: For, strict: &mut Map<String, Value>) {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -134,7 +140,7 @@ fn object(schema: &Map<String, Value>, whom: For, strict: &mut Map<String, Value
     strict.insert("additionalProperties".into(), false.into());
 }
 
-/// Whether a default says something: a plain value, and not that nothing is there.
+/// Whether a property's default is a boolean, a number or a string.
 fn tells(default: &Value) -> bool {
     matches!(default, Value::Bool(_) | Value::Number(_) | Value::String(_))
 }
@@ -147,7 +153,7 @@ fn may_be(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// The same, or null.
+/// Returns a property's schema, extended so that `null` is allowed.
 fn nullable(mut schema: Value) -> Value {
     if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut)
         && !values.contains(&Value::Null)
@@ -172,8 +178,8 @@ fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-/// A choice of words (`oneOf` of constants with a description each) as one `enum` whose description says what each means; a choice that
-/// holds such a one and null likewise.
+/// Turns a `oneOf` of described string constants into one `enum` with one description. A nullable
+/// `oneOf` of this form becomes an `enum` too.
 fn plain_choice(schema: &Value) -> Map<String, Value> {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     if let Some((words, meanings)) = map.get("oneOf").and_then(words_of) {
@@ -213,7 +219,8 @@ fn described(map: &mut Map<String, Value>, words: Vec<Value>, meanings: Vec<Stri
     map.insert("description".into(), said.into());
 }
 
-/// The words of a choice and what each means; none if it is one of something else.
+/// Returns the string constants of a `oneOf` and their descriptions; `None` if a choice is not a
+/// string constant.
 fn words_of(choices: &Value) -> Option<(Vec<Value>, Vec<String>)> {
     let (mut words, mut meanings) = (Vec::new(), Vec::new());
     for choice in choices.as_array()? {
@@ -229,90 +236,6 @@ fn words_of(choices: &Value) -> Option<(Vec<Value>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::Dialect;
-
-    /// Every schema in a schema, with its place.
-    fn all<'a>(schema: &'a Value, at: String, found: &mut Vec<(String, &'a Value)>) {
-        found.push((at.clone(), schema));
-        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-            all(inner, format!("{at}.{name}"), found);
-        }
-        for choice in schema["anyOf"].as_array().into_iter().flatten() {
-            all(choice, format!("{at}|"), found);
-        }
-        if schema["items"].is_object() {
-            all(&schema["items"], format!("{at}[]"), found);
-        }
-    }
-
-    fn each(write: fn(&Value) -> Value, mut check: impl FnMut(&str, &Map<String, Value>)) {
-        for dialect in Dialect::ALL {
-            for tool in dialect.tools() {
-                let strict = write(&tool.input);
-                let mut found = Vec::new();
-                all(&strict, tool.name.to_owned(), &mut found);
-                for (at, schema) in found {
-                    check(&at, schema.as_object().expect("an object"));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn openai_gets_closed_objects_with_everything_required() {
-        let known = [
-            "type",
-            "enum",
-            "const",
-            "anyOf",
-            "items",
-            "properties",
-            "required",
-            "description",
-            "additionalProperties",
-            "minimum",
-            "maximum",
-            "minItems",
-            "maxItems",
-        ];
-        each(openai, |at, schema| {
-            for name in schema.keys() {
-                assert!(known.contains(&name.as_str()), "{at} has {name}");
-            }
-            assert!(
-                schema.contains_key("type") || schema.contains_key("anyOf"),
-                "{at}: {schema:?}"
-            );
-            if may_be(schema, "object") {
-                assert_eq!(schema["additionalProperties"], false, "{at}");
-                let names: Vec<&String> =
-                    schema["properties"].as_object().expect("properties").keys().collect();
-                assert_eq!(schema["required"], json!(names), "{at}");
-            }
-            if may_be(schema, "array") {
-                assert!(schema["items"].is_object(), "{at}");
-            }
-        });
-    }
-
-    #[test]
-    fn anthropic_gets_closed_objects_without_bounds() {
-        each(anthropic, |at, schema| {
-            for (name, _) in BOUNDS {
-                assert!(!schema.contains_key(name), "{at} has {name}");
-            }
-            assert!(
-                !may_be(schema, "null") && !schema.get("type").is_some_and(Value::is_array),
-                "{at}"
-            );
-            for name in ["oneOf", "default", "format", "title"] {
-                assert!(!schema.contains_key(name), "{at} has {name}");
-            }
-            if may_be(schema, "object") {
-                assert_eq!(schema["additionalProperties"], false, "{at}");
-            }
-        });
-    }
 
     #[test]
     fn what_may_be_left_out_may_be_null_and_says_what_that_means() {

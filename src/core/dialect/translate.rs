@@ -1,4 +1,5 @@
-//! A call under any known name becomes one of ours, with the way in which its caller is told what came of it.
+//! Translates a tool call of any dialect into a call to this server's tools, and gives the
+//! dialect's reply texts for the call.
 
 use std::sync::Arc;
 
@@ -8,42 +9,35 @@ use super::offer::Dialect;
 use super::{anthropic, memgpt};
 use crate::error::{Code, Error, Result};
 use crate::policy::{TEXT, Wording};
-use crate::tools::{Call, Tool, decode};
+use crate::tools::{Call, Tool};
 
-/// A call as it is understood.
+/// A call to this server's tools, translated from a call of any dialect.
 #[derive(Clone, Debug)]
 pub struct Translated {
-    /// What is asked, in our words.
+    /// The call to this server's own tool.
     pub call: Call,
-    /// How the caller is told; none for our own names.
+    /// The dialect's reply texts; `None` if the caller used this server's own tool name.
     pub wording: Option<Arc<dyn Wording>>,
-    /// Whether no revision has to hold, whatever the caller builds on: nothing that it has not seen can be overwritten.
+    /// Whether the call accepts any revision, because the call cannot overwrite a text that the
+    /// caller has not seen.
     pub any_revision: bool,
 }
 
 impl Translated {
-    /// One of our own calls.
+    /// Wraps a call to one of this server's own tools, which needs no translation.
     fn own(call: Call) -> Self {
         Self { call, wording: None, any_revision: false }
     }
 
-    /// What the user is shown by this call; none by a call that only concerns the memory.
-    pub fn shown(&self) -> Option<&str> {
-        match &self.call {
-            Call::Say(say) => Some(&say.message),
-            _ => None,
-        }
+    /// Returns the text that this call shows to the user; `None` for a call that shows no text to
+    /// the user.
+    pub fn user_text(&self) -> Option<&str> {
+        self.call.user_text()
     }
 
-    /// Whether the caller asks to be called again at once, by an argument of the call itself.
+    /// Whether an argument of the call asks for a heartbeat.
     pub fn beats(&self) -> bool {
-        let asked = match &self.call {
-            Call::SearchRecall(search) => search.heartbeat,
-            Call::SearchArchival(search) => search.heartbeat,
-            Call::RecallDates(search) => search.heartbeat,
-            _ => false,
-        };
-        asked || self.wording.as_ref().is_some_and(|wording| wording.beats())
+        self.call.beats() || self.wording.as_ref().is_some_and(|wording| wording.beats())
     }
 }
 
@@ -53,15 +47,15 @@ impl From<Call> for Translated {
     }
 }
 
-/// Whether a call of that name is known in some dialect.
+/// Checks that some dialect has a tool with the given name.
 pub fn check_tool(name: &str) -> Result<()> {
     match Dialect::ALL.iter().any(|dialect| dialect.names().contains(&name)) {
         true => Ok(()),
-        false => Tool::named(name).map(drop),
+        false => Tool::by_name(name).map(drop),
     }
 }
 
-/// Understands a call of a dialect; names of others are not known there.
+/// Translates a call to a tool of the given dialect; a tool of another dialect is an error.
 pub fn translate(
     dialect: Dialect,
     name: &str,
@@ -75,24 +69,25 @@ pub fn translate(
     understood(name, arguments)
 }
 
-/// Understands a call under any name of any dialect.
+/// Translates a call to a tool of any dialect.
 pub fn understood(name: &str, arguments: Map<String, Value>) -> Result<Translated> {
     if name == anthropic::MEMORY {
         return anthropic::understood(arguments);
     }
     match memgpt::understood(name, arguments.clone()) {
         Some(translated) => translated,
-        None => decode(Tool::named(name)?, arguments).map(Translated::own),
+        None => Tool::by_name(name)?.decode(arguments).map(Translated::own),
     }
 }
 
-/// The same error, told to a caller whose call was not even understood.
-pub(super) fn told(error: Error, wording: &dyn Wording) -> Error {
+/// Adds the dialect's reply text to an error that occurred when a call was decoded.
+pub(super) fn worded_error(error: Error, wording: &dyn Wording) -> Error {
     let text = wording.refused(&error);
     error.with(TEXT, text)
 }
 
-/// The same error about an argument that our own call has under another name.
+/// Replaces the name of the wrong argument in an error: this server's name is replaced with the
+/// dialect's name.
 pub(super) fn renamed(mut error: Error, names: &[(&str, &str)]) -> Error {
     let field = error.fields.get("field").and_then(Value::as_str).map(str::to_owned);
     if let Some((ours, theirs)) = names.iter().find(|(ours, _)| Some(*ours) == field.as_deref()) {

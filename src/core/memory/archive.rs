@@ -1,4 +1,5 @@
-//! The archive as it lies in the database: passages (one document for each chunk), the manifest of their document, the vector setting.
+//! The rows of the archive in the database: chunks, a manifest for each document, and the vector
+//! setting.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// The word in definitions of indexes.
+    /// Returns the name of the metric in index definitions.
     pub fn text(self) -> &'static str {
         match self {
             Self::Cosine => "cosine",
@@ -33,42 +34,45 @@ impl Metric {
     }
 }
 
-/// What all vectors of a database have in common: one vector index serves them, and it has one dimension and one metric.
-/// It is `vctx_meta/vector`, written with the first ingest and never changed by one.
+/// The properties that all vectors of a database share, because a vector index has one dimension
+/// and one metric. The first ingest writes the setting as the document `vctx_meta/vector`. Later
+/// ingests never change this document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VectorSetting {
-    /// Counts the settings of a database from 1 on; none is used twice, so vectors of two lie under two names.
+    /// Number of the setting in its database, from 1. Two settings never have the same number, so
+    /// chunks store the vectors of different settings in different attributes.
     #[serde(default = "first_number")]
     pub number: u64,
-    /// Components of each vector.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// How they are compared.
+    /// How the vectors are compared.
     pub metric: Metric,
-    /// Version of the embedding.
+    /// Version of the embedding model.
     pub embedding_version: String,
-    /// What made them.
+    /// Name of the embedding model.
     pub model_id: String,
-    /// Cells that a search looks into unless it says otherwise.
+    /// Configured `nProbe` of a search (number of the index's lists that are read).
     #[serde(rename = "defaultNProbe")]
     pub default_n_probe: u32,
-    /// Cells of the index; none before there is one.
+    /// Number of lists of the vector index; `None` while there is no index.
     #[serde(rename = "nLists", default)]
     pub n_lists: Option<u64>,
-    /// How many cells a search needs, as it was measured; none before there is an index that is ready.
+    /// Results of the index's measurement, including the best `nProbe`; `None` before an index is
+    /// ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Value>,
-    /// When it was written.
+    /// When the setting was written.
     pub created_at: String,
-    /// The database's own revision of what was read; never written.
+    /// Revision of the document `vctx_meta/vector`; read from the database and never written.
     #[serde(rename = "_rev", default, skip_serializing)]
     pub rev: String,
-    /// The largest number that was ever used.
+    /// Largest number that any setting of this database has had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<u64>,
-    /// What will serve instead, while its vectors are made.
+    /// The setting that a reindex introduces, while the server computes vectors for this setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Box<NextSetting>>,
-    /// What served before, or was to serve, while its vectors are taken away.
+    /// A former or cancelled setting, while the server removes its vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<LeavingSetting>,
 }
@@ -78,18 +82,18 @@ fn first_number() -> u64 {
 }
 
 impl VectorSetting {
-    /// Under which name vectors of this setting stand in a chunk.
+    /// Returns the name of the attribute in which a chunk stores its vector of this setting.
     pub fn attribute(&self) -> String {
         attribute(self.number)
     }
 
-    /// Cells that a search looks into unless it says otherwise: as measured, else the default.
+    /// Returns the default `nProbe` of a search: the measured value, or else the configured value.
     pub fn n_probe(&self) -> u32 {
         let measured = self.measured.as_ref().and_then(|measured| measured["nProbe"].as_u64());
         measured.and_then(|n| u32::try_from(n).ok()).unwrap_or(self.default_n_probe)
     }
 
-    /// What vectors made under `self` and `other` must share.
+    /// Returns whether vectors of `self` and `other` can be compared.
     pub fn serves(&self, other: &Self) -> bool {
         self.dimension == other.dimension
             && self.metric == other.metric
@@ -97,7 +101,7 @@ impl VectorSetting {
             && self.model_id == other.model_id
     }
 
-    /// What made the vectors.
+    /// Returns the fingerprint of the vectors: model, version and dimension.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             model_id: self.model_id.clone(),
@@ -106,7 +110,7 @@ impl VectorSetting {
         }
     }
 
-    /// What a new setting looks like before anything is known of it.
+    /// Returns a new setting for vectors with the given fingerprint.
     pub fn of(made_by: &Fingerprint, metric: Metric, number: u64, created_at: String) -> Self {
         Self {
             number,
@@ -125,14 +129,15 @@ impl VectorSetting {
         }
     }
 
-    /// Those four, for messages.
+    /// Returns the fields that [`Self::serves`] compares, for error messages.
     pub fn described(&self) -> Value {
         json!({"dimension": self.dimension, "metric": self.metric,
             "embedding_version": self.embedding_version, "model_id": self.model_id})
     }
 }
 
-/// Under which name vectors of a setting stand in a chunk.
+/// Returns the name of the attribute in which a chunk stores its vector of a setting, given the
+/// setting's number.
 pub fn attribute(number: u64) -> String {
     match number {
         0 | 1 => "embedding".to_owned(),
@@ -140,234 +145,248 @@ pub fn attribute(number: u64) -> String {
     }
 }
 
-/// What an agent has in the archive.
+/// Size of an agent's archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archived {
-    /// Documents.
+    /// Number of documents in the archive.
     pub documents: u64,
-    /// Their chunks.
+    /// Number of chunks of all documents.
     pub chunks: u64,
 }
 
-/// The document `archival_manifests/{key}`: which chunks make up an archived document, and the revision that guards the next ingest of it.
+/// The document `archival_manifests/{key}`, which describes one document of the archive. A call
+/// that replaces or removes the archived document must name the manifest's current revision or `*`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// See [`manifest_key`].
+    /// Key of the manifest; see [`manifest_key`].
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
     /// The caller's name for the document.
     pub doc_id: String,
-    /// Changes with each ingest; every chunk carries the one it was written under.
+    /// Revision of the document. It changes with each ingest of the document, and every chunk has
+    /// the revision of its ingest.
     pub revision: String,
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Components of each vector.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// How they are compared.
+    /// How the vectors are compared.
     pub metric: Metric,
-    /// Version of the embedding.
+    /// Version of the embedding model.
     pub embedding_version: String,
-    /// What made them.
+    /// Name of the embedding model.
     pub model_id: String,
-    /// The evidence, without its spans (they lie with the chunks).
+    /// Evidence of late chunking, without the spans, which are in the chunks.
     pub late_chunking: Value,
-    /// The newest setting, by its number, of which all of its chunks have vectors; 0 of what was taken in under an earlier schema.
+    /// Number of the newest vector setting for which all chunks of the document have vectors; 0 for
+    /// a document that was stored with an earlier schema.
     #[serde(default)]
     pub embedded: u64,
-    /// Where the document comes from.
+    /// Source of the document.
     pub provenance: Map<String, Value>,
-    /// When the document was first taken in.
+    /// Time of the first ingest.
     pub created_at: String,
-    /// When it was last taken in.
+    /// Time of the last ingest.
     pub updated_at: String,
 }
 
-/// A place in a document, in its tokens or characters; `end` is outside.
+/// A range of a document in tokens or characters; `end` is outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// First one.
+    /// The first position of the span.
     pub start: u64,
-    /// First one behind it.
+    /// The first position after the span.
     pub end: u64,
 }
 
-/// The chunks before and behind a chunk, by `chunk_id`.
+/// The `chunk_id` of the chunks before and after a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkLinks {
-    /// The one before; none for the first.
+    /// The chunk before this chunk; `None` for the first chunk.
     pub previous: Option<String>,
-    /// The one behind; none for the last.
+    /// The chunk after this chunk; `None` for the last chunk.
     pub next: Option<String>,
 }
 
-/// A larger piece of a document that some chunks in a row make up; where one of them is found, all of it is shown.
+/// A larger passage made of consecutive chunks. A search that finds one of these chunks shows all
+/// of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Index of its first chunk.
+    /// Index of the first chunk of the passage.
     pub first: u64,
-    /// Index of its last chunk.
+    /// Index of the last chunk of the passage.
     pub last: u64,
-    /// Its place in the document's text, in characters.
+    /// Range of the passage in the document's text, in characters.
     pub offset: Option<Span>,
 }
 
 /// The document `archival_docs/{key}`: one chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Passage {
-    /// See [`passage_key`].
+    /// Key of the chunk; see [`passage_key`].
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
-    /// Its document.
+    /// The caller's name for the chunk's document, as in the manifest.
     pub doc_id: String,
-    /// Its name in the document.
+    /// Name of the chunk within the document.
     pub chunk_id: String,
-    /// Its place in the document, from 0.
+    /// Index of the chunk in the document, from 0.
     pub index: u64,
-    /// The text.
+    /// The text of the chunk.
     pub text: String,
-    /// Its vectors by their names ([`attribute`]), one for each setting that the chunk has vectors of. One that is missing is left out: null is
-    /// not a vector, and a vector index refuses it.
+    /// The chunk's vectors, one for each vector setting, by attribute name (see [`attribute`]). If
+    /// a chunk has no vector of a setting, the attribute is absent, because a vector index refuses
+    /// null.
     #[serde(flatten)]
     pub vectors: BTreeMap<String, Vec<f64>>,
-    /// Components of the vector.
+    /// Number of components of the vector.
     pub dimension: u32,
-    /// How vectors are compared.
+    /// Metric that compares the vectors.
     pub metric: Metric,
-    /// Version of the embedding.
+    /// Version of the embedding model.
     pub embedding_version: String,
-    /// What made the vector.
+    /// Name of the embedding model.
     pub model_id: String,
-    /// Where it comes from, with its `owner`.
+    /// Source of the chunk, with its `owner`.
     pub provenance: Map<String, Value>,
-    /// Its neighbours.
+    /// The chunk's neighbours in the document.
     pub chunk_links: ChunkLinks,
-    /// Its place in the document's text in characters, where that is known.
+    /// Range of the chunk in the document's text, in characters, if known.
     pub offset: Option<Span>,
-    /// When its content was current, ISO 8601 with milliseconds.
+    /// Time of the chunk's content, ISO 8601 with milliseconds.
     pub freshness_ts: String,
-    /// Whether somebody said so; else it is the time of the ingest.
+    /// Whether the caller gave `freshness_ts`; otherwise it is the time of the ingest.
     pub dated: bool,
-    /// The larger piece that it is a part of.
+    /// The larger passage that contains the chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// When it was taken in, or got other vectors, in milliseconds of server time: the view shows it a moment later.
+    /// Upper bound, as server time in milliseconds: the chunk and its newest vectors were committed
+    /// at this time or earlier. For an ingest, this is the time when its writes were computed, plus
+    /// [`INGEST_COMMIT_MS`](crate::limits::INGEST_COMMIT_MS). The ArangoSearch view contains the
+    /// chunk a moment after the commit.
     pub ingested_ms: u64,
-    /// Tokens of the text alone, in the agent's encoding.
+    /// Number of tokens of the chunk's text in the agent's encoding. It does not include the cost
+    /// of a message that contains the text.
     pub token_estimate: u64,
-    /// The manifest's revision under which it was written.
+    /// The manifest's revision at the chunk's ingest.
     pub revision: String,
-    /// The rules of tainted text that its text meets.
+    /// Names of the injection rules that the chunk's text matches. An injection rule recognizes
+    /// text that reads like an instruction to the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taint: Vec<&'static str>,
-    /// Its key once more, if it is tainted: what the list of such chunks goes by.
+    /// The chunk's own key if the chunk is tainted; an index of tainted chunks uses this attribute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tainted_key: Option<String>,
 }
 
-/// A chunk as a search finds it: without its vector.
+/// A chunk in a search result, without its vector.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FoundPassage {
-    /// Document key.
+    /// Key of the chunk in `archival_docs`.
     pub key: String,
-    /// Its document.
+    /// The caller's name for the chunk's document.
     pub doc_id: String,
-    /// Its name in the document.
+    /// Name of the chunk within the document.
     pub chunk_id: String,
-    /// The text.
+    /// The text of the chunk.
     pub text: String,
-    /// How near it is: the cosine, or the distance under l2. None when it was asked for by its key.
+    /// Cosine of the chunk's vector and the query's vector; with the metric `l2`, the distance of
+    /// the two vectors; `None` for a chunk that was read by its key.
     pub similarity: Option<f64>,
-    /// Where it comes from.
+    /// Source of the chunk.
     pub provenance: Map<String, Value>,
-    /// Its neighbours.
+    /// The chunk's neighbours in the document.
     pub chunk_links: ChunkLinks,
-    /// Its place in the document's text, in characters.
+    /// Range of the passage in the document's text, in characters.
     pub offset: Option<Span>,
-    /// When its content was current.
+    /// Time of the chunk's content.
     pub freshness_ts: String,
-    /// Whether somebody said so; not known of what was taken in under an earlier schema.
+    /// Whether the caller gave `freshness_ts`; `None` for chunks of an earlier schema.
     #[serde(default)]
     pub dated: Option<bool>,
-    /// The larger piece that it is a part of; `text` and `offset` are that piece's where the chunk was asked for by its key.
+    /// The larger passage that contains the chunk. If the chunk was read by its key, `text` and
+    /// `offset` describe the larger passage.
     #[serde(default)]
     pub parent: Option<Parent>,
-    /// The manifest's revision under which it was written.
+    /// The manifest's revision at the chunk's ingest.
     pub revision: String,
-    /// What it is ranked by where words count; none where nearness alone does.
+    /// Score of a search that also matches words; `None` for a search by vector alone.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The rules of tainted text that its text meets, as whoever shows it finds them; never read.
+    /// Names of the injection rules that the text matches. The server sets these names before it
+    /// shows the chunk, and never reads them from the database.
     #[serde(skip)]
     pub tainted: Vec<String>,
-    /// Whether something else is told in the place of its text.
+    /// Whether a quarantine notice replaces the text.
     #[serde(skip)]
     pub quarantined: bool,
 }
 
-/// An edge of `derived_from`: a chunk was made from a message.
+/// An edge of `derived_from`, from a chunk to a message from which it was made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Derived {
-    /// Hash of both ends.
+    /// Hash of the edge's two ends.
     #[serde(rename = "_key")]
     pub key: String,
-    /// `archival_docs/{key}`.
+    /// Start of the edge, the chunk: `archival_docs/{key}`.
     #[serde(rename = "_from")]
     pub from: String,
-    /// `messages/{key}`.
+    /// End of the edge, the message: `messages/{key}`.
     #[serde(rename = "_to")]
     pub to: String,
 }
 
-/// What becomes of a document.
+/// What a write does to a document of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is taken in; there was none of its name.
+    /// The document is new.
     New,
-    /// It takes the place of an earlier one.
+    /// The document replaces an earlier document.
     Replaces,
-    /// It is taken away.
+    /// The document is removed.
     Removed,
 }
 
-/// Everything an ingest writes beside the core.
+/// All rows that an ingest writes, except the core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ingest {
-    /// The manifest as it will be; of a document that is taken away, as it was.
+    /// The new manifest, or the last manifest of a removed document.
     pub manifest: Manifest,
-    /// Whether chunks of an earlier ingest give way.
+    /// Whether the write adds, replaces or removes the document.
     pub fate: Fate,
-    /// Under which name vectors of its parts were kept, if they were.
+    /// Name of the upload, if the document arrived in several parts.
     pub upload: Option<String>,
     /// The chunks, in order.
     pub passages: Vec<Passage>,
-    /// The setting, if this ingest is the database's first.
+    /// The vector setting, if this is the first ingest of the database.
     pub setting: Option<VectorSetting>,
-    /// Numbers of the settings of which its chunks have vectors: one of them must serve when it is written.
+    /// Numbers of the vector settings for which the chunks have vectors; the setting in use at the
+    /// time of the write must be one of them.
     pub numbers: Vec<u64>,
-    /// Edges to the messages it was made from.
+    /// Edges to the messages that the document was made from.
     pub derived: Vec<Derived>,
 }
 
-/// A part of a document that is being taken in, as it is kept until the whole is there.
+/// A part of a document during its ingest, kept until all parts are present.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StagedPart {
-    /// Its chunks as they were given; none of a document that the server cuts.
+    /// The chunks as the caller gave them; null if the server splits the document.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub chunks: Value,
-    /// Their vectors.
+    /// The vectors of the chunks.
     pub embeddings: Vec<Vec<f64>>,
-    /// Their spans in the whole document; none of a document that the server cuts.
+    /// Ranges of the chunks in the whole document; empty if the server splits the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
 }
 
 impl StagedPart {
-    /// Bytes that it will take in a transaction, about.
+    /// Returns the estimated size of the part in a transaction, in bytes.
     pub fn bytes(&self) -> usize {
         let components: usize = self.embeddings.iter().map(Vec::len).sum();
         let texts = match &self.chunks {
@@ -382,24 +401,25 @@ fn text_bytes(chunk: &Value) -> usize {
     chunk.as_str().or_else(|| chunk["text"].as_str()).map_or(0, str::len)
 }
 
-/// Key of a document's manifest: 128 bits of a hash, so that no key can be guessed from one agent to another.
+/// Returns the key of a document's manifest. The key consists of 128 bits of a hash, so that no
+/// agent can guess the key of another agent's manifest.
 pub fn manifest_key(agent_id: &str, doc_id: &str) -> String {
     short(&format!("manifest\0{agent_id}\0{doc_id}"))
 }
 
-/// Key of a chunk; it stays the same when the document is taken in again.
+/// Returns the key of a chunk, which stays the same when the document is ingested again.
 pub fn passage_key(agent_id: &str, doc_id: &str, chunk_id: &str) -> String {
     let mut key = short(&format!("passage\0{agent_id}\0{doc_id}\0{chunk_id}"));
     key.truncate(PASSAGE_KEY_DIGITS);
     key
 }
 
-/// Key of a part of a document that is being taken in.
+/// Returns the key under which a part of a document is stored during its ingest.
 pub fn part_key(agent_id: &str, upload: &str, part: usize) -> String {
     short(&format!("part\0{agent_id}\0{upload}\0{part}"))
 }
 
-/// An edge from a chunk to a message.
+/// Returns the edge of `derived_from` from a chunk to a message.
 pub fn derived(passage_key: &str, message_key: &str) -> Derived {
     Derived {
         key: short(&format!("derived\0{passage_key}\0{message_key}")),
@@ -408,72 +428,16 @@ pub fn derived(passage_key: &str, message_key: &str) -> Derived {
     }
 }
 
-/// Hex digits of a key: 128 bits.
+/// Number of hex digits of a key, which has 128 bits.
 const KEY_DIGITS: usize = 32;
-/// Hex digits of a chunk's key: 80 bits, since it stands in every result of a page; among ten million chunks two share one with a chance of
-/// one in ten thousand million.
+/// Number of hex digits of a chunk's key. The key has only 80 bits to save tokens, because every
+/// search result contains the key. The probability that two of ten million chunks have equal keys
+/// is about one in ten billion.
 const PASSAGE_KEY_DIGITS: usize = 20;
 
-/// The beginning of a hash, long enough for a key.
+/// Returns the first digits of a text's hash, as a key.
 pub(super) fn short(text: &str) -> String {
     let mut hash = sha256(text);
     hash.truncate(KEY_DIGITS);
     hash
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_two_agents_documents_or_chunks_differ() {
-        let keys = [
-            passage_key("a", "d", "c"),
-            passage_key("b", "d", "c"),
-            passage_key("a", "e", "c"),
-            passage_key("a", "d", "e"),
-            passage_key("a", "d\0c", ""),
-            manifest_key("a", "d"),
-            manifest_key("b", "d"),
-        ];
-        let different: std::collections::BTreeSet<&String> = keys.iter().collect();
-        assert_eq!(different.len(), keys.len());
-        assert!(keys.iter().all(|k| [KEY_DIGITS, PASSAGE_KEY_DIGITS].contains(&k.len())));
-    }
-
-    #[test]
-    fn a_missing_vector_is_left_out() {
-        let passage = Passage {
-            key: "k".into(),
-            agent_id: "a".into(),
-            doc_id: "d".into(),
-            chunk_id: "0".into(),
-            index: 0,
-            text: "t".into(),
-            vectors: BTreeMap::new(),
-            dimension: 2,
-            metric: Metric::Cosine,
-            embedding_version: "1".into(),
-            model_id: "m".into(),
-            provenance: Map::new(),
-            chunk_links: ChunkLinks::default(),
-            offset: None,
-            freshness_ts: String::new(),
-            dated: false,
-            parent: None,
-            ingested_ms: 0,
-            token_estimate: 1,
-            revision: "r".into(),
-            taint: Vec::new(),
-            tainted_key: None,
-        };
-        let value = serde_json::to_value(&passage).unwrap();
-        assert!(value.get("embedding").is_none());
-        let two = [(attribute(1), vec![1.0]), (attribute(2), vec![0.0, 1.0])];
-        let value = serde_json::to_value(Passage { vectors: two.into(), ..passage }).unwrap();
-        assert_eq!(
-            (&value["embedding"], &value["embedding_2"]),
-            (&json!([1.0]), &json!([0.0, 1.0]))
-        );
-    }
 }

@@ -1,26 +1,30 @@
-//! A call whose result stays in the conversation: as the tool's message, or as one pair with the message that makes the call.
+//! The form in which the result of a tool call becomes part of the conversation. The result is a
+//! tool message alone, or a tool message after an assistant message that contains the call.
 
 use serde::Serialize;
 
-/// How a call's result is appended, in the same transaction as its effect.
+/// The messages that a tool call appends to the queue for its result. The call's other writes are
+/// in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Capture {
-    /// The tool's message alone: what makes the call stands in the queue.
+    /// Only the tool's message, because the queue already contains the call.
     Result {
-        /// The call that the result answers, as the model named it.
+        /// Id that the model gave to the tool call.
         tool_call_id: String,
     },
-    /// The assistant's message that makes the call, and the tool's: nobody else appends them. The id is made of the call's key.
+    /// The assistant's message with the tool call, and the tool's message. The id of the tool call
+    /// is derived from the idempotency key.
     Pair {
-        /// The tool as it was called.
+        /// Name of the tool in the captured call.
         name: String,
-        /// Its arguments as a JSON text.
+        /// Arguments of the tool call as a JSON text.
         arguments: String,
     },
 }
 
 impl Capture {
-    /// The result of a call that stands in the queue.
+    /// Returns a capture that appends only the result, for a tool call that is already in the
+    /// queue.
     pub fn answering(tool_call_id: impl Into<String>) -> Self {
         Self::Result { tool_call_id: tool_call_id.into() }
     }

@@ -1,66 +1,54 @@
-//! What a call wants written: decided without touching anything, applied in one transaction.
+//! The writes of one call. They are first computed without side effects, and then applied in one
+//! transaction.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::archive::Ingest;
 use super::core::Core;
+use super::edges::{Cite, SummaryEdge};
 use super::event::Event;
 use super::forget::Forgetting;
-use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
 use super::prompt::ToolSet;
-use super::schedule::Fired;
+use super::schedule::TickResult;
 
-/// Everything one call writes; all of it or nothing.
+/// All writes of one call, which are committed together or not at all.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The core as it was loaded; its revision guards the write.
+    /// The core as loaded from the database. The transaction fails if another write has changed the
+    /// core's revision since then.
     pub before: Core,
-    /// The core as it will be.
+    /// The core after the call.
     pub after: Core,
-    /// New messages, in order of seq.
+    /// New messages of the call, in order of seq.
     pub messages: Vec<Message>,
-    /// Edges for messages that go straight into recall storage.
-    pub recall: Vec<RecallEdge>,
-    /// Messages that leave the queue.
-    pub evict: Option<Evict>,
-    /// Texts that go by their age.
-    pub expire: Option<Expire>,
-    /// A step of a forgetting.
-    pub forget: Option<Box<Forget>>,
-    /// New token counts of messages, when the encoding changes.
-    pub recount: Vec<Recount>,
-    /// Edges to the chunks that a new message cites.
-    pub cites: Vec<Cite>,
-    /// Edges to what a new summary was made of.
-    pub folded: Vec<Folded>,
-    /// A document that is taken into the archive.
-    pub ingest: Option<Box<Ingest>>,
-    /// A schedule that fires with it.
-    pub fired: Option<Fired>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
-    /// Result lists to keep for a while.
-    pub pages: Vec<Page>,
-    /// Rows of `prompts`: new ones whole, earlier ones by what is new in them.
-    pub prompts: Vec<Value>,
-    /// Tool sets that are new.
-    pub tool_sets: Vec<ToolSet>,
-    /// The tool's own result; `_rev` is filled in by the write.
+    /// The other writes of the call, in the order of [`Part::order`].
+    pub parts: Vec<Part>,
+    /// The tool's own result. `_rev` is added to the result after the write.
     pub result: Map<String, Value>,
-    /// Further fields of the envelope (`receipt`, `flush`).
+    /// Further fields of the answer, next to the tool's result (`receipt`, `flush`).
     pub envelope: Map<String, Value>,
 }
 
 impl Change {
-    /// Whether it says something of prompts.
-    pub fn has_prompts(&self) -> bool {
-        !self.prompts.is_empty() || !self.tool_sets.is_empty()
+    /// Returns the eviction among the writes of the call, if any.
+    pub fn evict(&self) -> Option<&Evict> {
+        self.parts.iter().find_map(Part::evict)
     }
 
-    /// Whether a result found no room in the window: it is named by a new notice.
+    /// Returns the ingest among the writes of the call, if any.
+    pub fn ingest(&self) -> Option<&Ingest> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Ingest(ingest) => Some(&**ingest),
+            _ => None,
+        })
+    }
+
+    /// Whether the change adds a notice for a result that did not fit into the window.
     pub fn spooled(&self) -> bool {
         let notice = |core: &'_ Core| core.notices.iter().find(|n| n.kind == "spool").cloned();
         let after = notice(&self.after);
@@ -68,91 +56,156 @@ impl Change {
     }
 }
 
-/// Which messages an eviction logs and drops from the queue.
+/// Data that a call writes in addition to the core, messages and events. For each variant, the
+/// server's store defines the collections and the function that writes the data.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// New token counts of messages after a change of the encoding.
+    Recount(Vec<Recount>),
+    /// Messages that leave the queue.
+    Evict(Evict),
+    /// Texts that retention or a forget operation removes.
+    Expire(Expire),
+    /// A step of a forget operation, with all that the step removes.
+    Forget(Box<Forget>),
+    /// The state of a schedule after a tick that posted an event.
+    Fire(TickResult),
+    /// A document that is added to the archive, replaced or removed.
+    Ingest(Box<Ingest>),
+    /// An edge for a message that enters recall storage without having been in the queue.
+    Recall(RecallEdge),
+    /// A result list that is kept for later pages.
+    Page(Page),
+    /// An edge to a chunk that a new message cites.
+    Cite(Cite),
+    /// An edge from a new summary to a source of the summary.
+    Fold(SummaryEdge),
+    /// A row of `prompts`: a whole new row, or the changed attributes of an existing row.
+    Prompt(Value),
+    /// A new set of tools offered to the model.
+    ToolSet(ToolSet),
+}
+
+impl Part {
+    /// Returns the position of the part in the order of writes. New token counts are written first,
+    /// because an eviction reads them. Rows that are written together with the core come last.
+    pub fn order(&self) -> u8 {
+        match self {
+            Self::Recount(_) => 0,
+            Self::Evict(_) => 1,
+            Self::Expire(_) => 2,
+            Self::Forget(_) => 3,
+            Self::Fire(_) => 4,
+            Self::Ingest(_) => 5,
+            Self::Recall(_)
+            | Self::Page(_)
+            | Self::Cite(_)
+            | Self::Fold(_)
+            | Self::Prompt(_)
+            | Self::ToolSet(_) => 6,
+        }
+    }
+
+    /// Returns the eviction if this part is an eviction.
+    pub fn evict(&self) -> Option<&Evict> {
+        match self {
+            Self::Evict(evict) => Some(evict),
+            _ => None,
+        }
+    }
+}
+
+/// The messages that an eviction moves from the queue to recall storage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evict {
-    /// Server time, in milliseconds.
+    /// Server time at which the messages enter recall storage, in milliseconds.
     pub logged_ms: u64,
-    /// First seq that leaves.
+    /// Seq of the first message that leaves the queue.
     pub head_seq: u64,
-    /// First seq that stays.
+    /// Seq of the first message that stays in the queue.
     pub new_head_seq: u64,
-    /// Marks the edges of one eviction.
+    /// Id shared by the edges of one eviction.
     pub batch_id: String,
-    /// Revision of the summary that now stands for them.
+    /// Revision of the summary that replaces the messages.
     pub summary_rev: u64,
-    /// Messages that leave.
+    /// Number of messages that leave the queue.
     pub evicted_count: u64,
 }
 
-/// Texts that go by the policy of retention: places, digests and chains stay.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Texts that retention or a forget operation removes. The messages' positions, digests and chain
+/// values remain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Expire {
-    /// Keys of messages, copies included.
+    /// Keys of the messages, including copies, that lose their text.
     pub keys: Vec<String>,
-    /// Places of those that lay in recall storage, for their vectors.
+    /// Positions of the messages whose vectors in recall storage are removed.
     pub seqs: Vec<u64>,
-    /// Keys of copies of texts.
+    /// Keys of the stored core versions from which the summary is removed.
     pub versions: Vec<String>,
-    /// Keys of stored answers.
+    /// Keys of the stored answers that lose their texts.
     pub answers: Vec<String>,
-    /// When, in ISO form.
+    /// Time of the removal, ISO 8601.
     pub expired_at: String,
-    /// Version of the core as of which they are forgotten by request; none: they go by their age.
+    /// Version of the core at which a request forgot the texts; `None` if retention removes the
+    /// texts.
     pub forgotten_version: Option<u64>,
 }
 
-/// A step of a forgetting: how it stands with it, and what goes beside messages and stored answers.
+/// A step of a forget operation: the operation's row, and what the step removes in addition to
+/// messages, summaries and stored answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forget {
-    /// The row as it is after the step.
+    /// The forget operation's row as it is after the step.
     pub row: Forgetting,
-    /// The step that it must be at; none: it begins.
+    /// Step number that the stored row must still have; otherwise the write fails. `None` for the
+    /// first step.
     pub at: Option<u64>,
-    /// Keys of messages whose digests of threads go.
+    /// Keys of messages whose thread digests are removed.
     pub threads: Vec<String>,
-    /// Keys of copies of texts that lose all of them.
+    /// Keys of stored core versions from which all texts are removed.
     pub versions: Vec<String>,
-    /// Schedules that go, by name.
+    /// Names of schedules that are removed.
     pub schedules: Vec<String>,
-    /// Keys of sets of tools that go.
+    /// Keys of tool sets that are removed.
     pub tool_sets: Vec<String>,
-    /// Whether result lists and unfinished documents go.
+    /// Whether result lists and unfinished documents are removed.
     pub beside: bool,
 }
 
-/// An edge of `recall_log`.
+/// An edge of `recall_log`, which makes a message an entry of recall storage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecallEdge {
-    /// Same key as the message: a second log entry would be refused.
+    /// Key of the logged message. It is also the key of the edge, so the database refuses a second
+    /// edge for the message.
     #[serde(rename = "_key")]
     pub key: String,
-    /// `core_memory/{scope}`.
+    /// Start of the edge, the agent's core: `core_memory/{scope}`.
     #[serde(rename = "_from")]
     pub from: String,
-    /// `messages/{key}`.
+    /// End of the edge, the message: `messages/{key}`.
     #[serde(rename = "_to")]
     pub to: String,
-    /// Place of the message.
+    /// Position of the logged message.
     pub seq: u64,
-    /// Time of the message.
+    /// Time of the logged message.
     pub created_at: String,
-    /// Server time at which it was logged, in milliseconds: tells a search what its view may not show yet.
+    /// Server time at which the message was logged, in milliseconds. A search uses this time to
+    /// find entries that the ArangoSearch view does not contain yet.
     pub logged_ms: u64,
-    /// `role, content, meta, token_estimate`.
+    /// Attributes of the logged message: `role, content, meta, token_estimate`.
     pub payload: Value,
-    /// The eviction that logged it; null for direct writes.
+    /// Id of the eviction that logged the message; null if the message was never in the queue.
     pub evicted_batch_id: Option<String>,
-    /// Revision of the summary at that time.
+    /// Revision of the summary when the message was logged.
     pub summary_rev: u64,
 }
 
-/// A message's count in another encoding.
+/// The token count of a message in the agent's new encoding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recount {
-    /// Message.
+    /// Key of the message.
     #[serde(rename = "_key")]
     pub key: String,
-    /// New cost.
+    /// New token count of the message.
     pub token_estimate: u64,
 }

@@ -1,267 +1,280 @@
-//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget, tools.
+//! The core of one agent, as stored in `core_memory`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::archive::Archived;
 use super::heartbeat::Heartbeat;
-use super::prompt::{Asked, Learned};
+use super::prompt::{Estimate, PromptInput};
 use super::run::OpenRun;
 use super::tokens::Encoding;
 
-/// The document `core_memory/{scope}`.
+/// The core of one agent, stored as the document `core_memory/{scope}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Core {
-    /// Document key: the agent, or `tenant:agent`.
+    /// Document key of the core: the agent, or `tenant:agent`.
     #[serde(rename = "_key")]
     pub key: String,
-    /// Revision that the database gave; empty before the first write.
+    /// Revision of the core from the database; empty before the first write.
     #[serde(rename = "_rev", default, skip_serializing_if = "String::is_empty")]
     pub rev: String,
-    /// Tenant of the agent; empty for the default one.
+    /// Tenant of the agent; empty for the default tenant.
     pub tenant: String,
-    /// Same as the key; what messages and events carry.
+    /// The agent's id, equal to the document key of the core; messages and events contain this id.
     pub agent_id: String,
-    /// Form of this document, for migrations.
+    /// Schema number of the core's document, for migrations.
     pub schema_version: u32,
     /// Size of the window in tokens.
     pub context_window: u64,
-    /// How tokens are counted.
+    /// Encoding that counts the agent's tokens.
     pub encoding: Encoding,
-    /// Thresholds in tokens.
+    /// Warning mark, flush mark and eviction target, in tokens.
     pub token_budget: TokenBudget,
-    /// System instructions.
+    /// The system text (instructions for the model).
     pub system: System,
-    /// Working context.
+    /// The blocks of the working context.
     pub working_blocks: Vec<Block>,
-    /// Blocks that were removed since the oldest revision remembered below.
+    /// Blocks that were removed since the oldest revision in `recent_revisions`.
     #[serde(default)]
     pub removed_blocks: Vec<RemovedBlock>,
-    /// Recursive summary of what left the queue.
+    /// Recursive summary of the evicted messages.
     pub queue_head_summary: Summary,
-    /// Where the queue begins and ends on the agent's number line.
+    /// The queue, as a range of positions in the agent's log.
     pub queue: Queue,
-    /// Calls of tools in the queue that have no result there, oldest first; none in a core that was
-    /// last written before cores knew.
+    /// Tool calls in the queue whose result is missing, oldest first; `None` in a core that an
+    /// earlier program version wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_calls: Option<Vec<OpenCall>>,
-    /// Standing notices, one per kind.
+    /// Current notices in the window, at most one of each kind.
     pub notices: Vec<Notice>,
-    /// Head of the hash chain over all messages.
+    /// Head of the hash chain over all messages of the agent.
     pub chain: Chain,
-    /// What happened so far.
+    /// Counts of warnings, evictions and searches since the agent's creation.
     pub counters: Counters,
-    /// Chains of calls: limits and where they stand.
+    /// Limits and state of the agent's heartbeat chains.
     #[serde(default)]
     pub heartbeat: Heartbeat,
-    /// The last revisions and the versions they stood for, newest last.
+    /// The core's latest revisions with their version numbers, newest last.
     pub recent_revisions: RecentRevisions,
-    /// Number of writes to this document.
+    /// Version of the core: the number of writes to its document.
     pub version: u64,
-    /// When the agent was made.
+    /// When the agent was created.
     pub created_at: String,
-    /// When this document was last written.
+    /// When the core's document was last written.
     pub updated_at: String,
-    /// Milliseconds of the newest message's `created_at`; the next one is later.
+    /// `created_at` of the newest message, in milliseconds. The next message gets a later
+    /// `created_at`.
     pub last_message_ms: u64,
-    /// What the agent has in the archive.
+    /// Number of documents and chunks in the agent's archive.
     #[serde(default)]
     pub archived: Archived,
-    /// What went by its age.
+    /// Counts of the texts that retention removed.
     #[serde(default)]
     pub expired: Expired,
-    /// What was forgotten by request.
+    /// Count of the messages whose text a forget operation removed.
     #[serde(default)]
     pub forgotten: Forgotten,
-    /// The run that is under way.
+    /// The run that is under way, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<OpenRun>,
-    /// Prompts so far.
+    /// Number of prompts since the agent's creation.
     #[serde(default)]
     pub turns: u64,
-    /// The prompt that waits for its answer.
+    /// The last prompt, until its answer is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
-    /// What was learned of the models that were asked, the one asked last at the end.
+    pub asked: Option<PromptInput>,
+    /// For each model that received prompts, the learned ratio of the provider's token count to the
+    /// server's estimate. The model with the latest prompt is last.
     #[serde(default)]
-    pub learned: Vec<Learned>,
-    /// Digests of the tool sets that were kept last, newest at the end.
+    pub learned: Vec<Estimate>,
+    /// Digests of the tool sets (the sets of tools offered to the model) that were stored last,
+    /// newest at the end.
     #[serde(default)]
     pub tool_sets: Vec<String>,
-    /// What is offered to the model beside the messages.
+    /// The tools offered to the model.
     #[serde(default)]
     pub tools: Offered,
-    /// Where it parted from another agent; none where it did not.
+    /// The agent that this agent branched from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
-    /// Tainted items that were released from quarantine, by their names' digests.
+    /// Tainted items released from quarantine, stored as digests of the items' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
-    /// The name under the digests of its messages, where an import gave the agent another one.
+    /// The agent's former name, if an import renamed the agent. The digests of the agent's messages
+    /// contain the former name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_as: Option<String>,
-    /// Where it is about to go, and who moves it: until then nobody writes to it.
+    /// The agent's move to another database, while the move is under way. Until the end of the
+    /// move, other writes to the agent are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving: Option<Leaving>,
 }
 
-/// Where an agent is about to go.
+/// A move of an agent that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving {
-    /// Who moves it.
+    /// The server that moves the agent.
     pub by: String,
-    /// The place.
+    /// The target database.
     pub to: String,
 }
 
-/// Where a branch begins.
+/// The origin of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// Name of the agent that it parted from.
+    /// Name of the parent agent.
     pub parent: String,
-    /// The last message that both have, on the parent's number line.
+    /// Seq, in the parent's log, of the last message that parent and branch share.
     pub seq: u64,
 }
 
-/// The tools that a model is offered with every request: they take room in its window like a message.
+/// The tools that a model is offered with every request; the tools take tokens of the model's
+/// window like a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Offered {
-    /// SHA-256 of their schemas (hex); empty when nothing is offered.
+    /// SHA-256 of the tools' schemas (hex); empty if no tools are offered.
     pub digest: String,
-    /// What they cost in the model's window, in tokens; 0 when nothing is offered.
+    /// Cost of the tools in the model's window, in tokens; 0 if no tools are offered.
     pub token_estimate: u64,
 }
 
-/// What went by the policy of retention, and up to where everything did.
+/// Counts of the texts that retention removed, and how far retention has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expired {
-    /// Messages whose text went.
+    /// Number of messages whose text was removed.
     pub messages: u64,
-    /// Last seq up to which every text is gone.
+    /// Seq up to which retention has removed all texts of messages.
     pub through_seq: u64,
-    /// When that message was appended.
+    /// Time when the message at the position `through_seq` was appended.
     pub through_at: String,
-    /// Last version up to which the summaries in copies are gone.
+    /// Version of the core up to which retention has removed the summaries from the stored core
+    /// versions.
     pub through_version: u64,
 }
 
-/// What was forgotten by request.
+/// Count of the messages whose text a forget operation removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// Messages whose text went.
+    /// Number of messages whose text was removed.
     pub messages: u64,
 }
 
-/// 70/90/50 of the window, rounded down.
+/// Warning mark, flush mark and target of an eviction: 70, 90 and 50 % of the window, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBudget {
-    /// From here on a pressure notice stands in the window.
+    /// Number of tokens in the window at which the pressure notice appears.
     pub warning: u64,
-    /// From here on the oldest messages are evicted.
+    /// Number of tokens in the window at which the oldest messages are evicted.
     pub flush: u64,
-    /// Down to here.
+    /// Number of tokens that an eviction leaves in the window, if possible.
     pub target: u64,
-    /// The window.
+    /// Size of the window, in tokens.
     pub max: u64,
 }
 
-/// System instructions.
+/// The system text: instructions for the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct System {
-    /// The text.
+    /// The instructions.
     pub content: String,
-    /// Its full rendered cost.
+    /// Rendered cost of the system text, in tokens.
     pub token_estimate: u64,
-    /// Version of the core in which it last changed.
+    /// Version of the core in which the system text last changed.
     pub changed_at_version: u64,
 }
 
 /// A block of the working context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
-    /// Name, unique within the agent.
+    /// Name of the block, unique within the agent.
     pub id: String,
-    /// What it is for (`persona`, `human`, …); free text.
+    /// Purpose of the block (`persona`, `human`, …); free text.
     pub role: String,
-    /// The text.
+    /// The text of the block.
     pub content: String,
-    /// Its full rendered cost.
+    /// Rendered cost of the block, in tokens.
     pub token_estimate: u64,
-    /// Pinned blocks count to the quarter of the window that pins may take.
+    /// Whether the block is pinned; all pinned blocks together may take a quarter of the window.
     pub pinned: bool,
-    /// Version of the core in which it last changed.
+    /// Version of the core in which the block last changed.
     pub changed_at_version: u64,
-    /// Why tainted text stands in it; none of a block that holds none. Never rendered.
+    /// Why the block contains tainted text; `None` if the block contains no tainted text. The
+    /// window never shows this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taint: Option<BlockTaint>,
-    /// Whether block markup in its text is escaped where it is rendered. False of a text without
-    /// any, and of a copy from before there was escaping, which has to render as it did.
+    /// Whether block tags in the block's text are escaped when the window is rendered. The value is
+    /// `false` for a text without block tags. It is also `false` in blocks that an earlier program
+    /// version wrote, because these blocks must render unchanged.
     #[serde(default, skip_serializing_if = "is_false")]
     pub escaped: bool,
 }
 
 impl Block {
-    /// All that somebody wrote into it: its text, what it is for, and why tainted text stands in it.
+    /// Returns all texts that the block's writer gave: the content, the role, and the justification
+    /// of tainted text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let why = self.taint.as_ref().map(|taint| taint.justification.as_str());
         [self.content.as_str(), self.role.as_str()].into_iter().chain(why)
     }
 }
 
-/// Why tainted text stands in a block.
+/// Why a block contains tainted text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockTaint {
-    /// The rules that it meets.
+    /// The injection rules that the block's text matches. An injection rule recognizes text that
+    /// reads like an instruction to the model.
     pub rules: Vec<String>,
-    /// Whether it shares a run of words with tainted text that was in view.
+    /// Whether the block contains a sequence of words from a tainted text in the queue.
     pub shared: bool,
-    /// What its writer said.
+    /// The writer's justification.
     pub justification: String,
 }
 
-/// A block that is gone: a writer who still saw it builds on something that changed.
+/// A removed block. If a write names a revision in which the block still existed, the write is
+/// refused as stale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovedBlock {
-    /// Its name.
+    /// Name of the removed block.
     pub id: String,
-    /// Version of the core in which it went.
+    /// Version of the core that removed the block.
     pub version: u64,
 }
 
-/// The recursive summary at the head of the queue.
+/// The recursive summary at the beginning of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The text; empty before the first eviction.
+    /// The summary's text; empty before the first eviction.
     pub content: String,
-    /// Its full rendered cost; 0 when it is empty.
+    /// Rendered cost of the summary, in tokens; 0 for an empty summary.
     pub token_estimate: u64,
-    /// Grows by one with each new summary.
+    /// Revision of the summary, which grows by one with each new summary.
     pub revision: u64,
-    /// Version of the core in which it last changed.
+    /// Version of the core in which the summary last changed.
     pub changed_at_version: u64,
-    /// Key of its copy in `core_versions`, from which edges lead to what it was made of; none before there were such edges.
+    /// Key of the stored core version (in `core_versions`) that contains the summary; the summary's
+    /// edges begin at this document. `None` in a core that an earlier program version wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// As of a block.
+    /// Whether block tags in the summary are escaped when the window is rendered.
     #[serde(default, skip_serializing_if = "is_false")]
     pub escaped: bool,
 }
 
-/// Marks of the queue on the agent's number line.
+/// The queue, as a range of the agent's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// First seq that is still in the queue.
+    /// First seq in the queue.
     pub head_seq: u64,
-    /// Seq of the next message.
+    /// Seq that the next message gets.
     pub next_seq: u64,
-    /// Messages in the queue.
+    /// Number of messages in the queue.
     pub count: u64,
-    /// Their rendered cost together.
+    /// Rendered cost of all messages in the queue, in tokens.
     pub tokens: u64,
-    /// Version of the core in which it last changed.
+    /// Version of the core in which the queue last changed.
     pub changed_at_version: u64,
-    /// Seq of the newest tainted message that came into it; 0: none did.
+    /// Seq of the newest tainted message that entered the queue; 0 if no tainted message did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tainted_seq: u64,
 }
@@ -274,66 +287,69 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// A call of a tool in the queue that has no result there. Chat formats refuse a call without one,
-/// so a message stands in its place in the window until the result comes.
+/// A tool call in the queue without a result. Chat formats refuse a tool call without a result, so
+/// a placeholder message follows such a call in the window until the result arrives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
-    /// Its id.
+    /// Id of the call without a result.
     pub id: String,
-    /// Place of the message that makes it.
+    /// Position of the message that contains the call.
     pub seq: u64,
-    /// Full rendered cost of what stands in the place of its result.
+    /// Rendered cost of the placeholder for the missing result, in tokens.
     pub token_estimate: u64,
-    /// Whether a later call took its id over: a result answers that one.
+    /// Whether a later tool call has the same id. If so, a result with this id answers the later
+    /// call.
     #[serde(default, skip_serializing_if = "is_false")]
     pub replaced: bool,
 }
 
-/// A standing notice in the window.
+/// A current notice in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// `pressure` or `spool`.
+    /// Kind of the notice: `pressure` or `spool`.
     pub kind: String,
-    /// The text.
+    /// The text of the notice.
     pub content: String,
-    /// Its full rendered cost.
+    /// Rendered cost of the notice, in tokens.
     pub token_estimate: u64,
 }
 
-/// Head of the hash chain.
+/// Head of the hash chain over an agent's messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chain {
     /// Chain value of the newest message (hex).
     pub head: String,
-    /// Messages under it.
+    /// Number of messages in the hash chain.
     pub length: u64,
 }
 
-/// What happened so far; for people, not for decisions.
+/// Counts since the agent's creation, for information only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Upward crossings of the warning threshold.
+    /// Number of times that the window's occupancy rose above the warning mark.
     pub warnings: u64,
-    /// Evictions.
+    /// Number of evictions.
     pub flushes: u64,
-    /// Messages evicted.
+    /// Number of evicted messages.
     pub evicted: u64,
-    /// Recall searches that wrote (a copy, a page, a beat); those that only read are counted by the process.
+    /// Number of recall searches that wrote a copy or a result list. The server's metrics count all
+    /// recall searches.
     #[serde(default)]
     pub recall_searches: u64,
-    /// Those among them that found something.
+    /// Number of these searches that had a result.
     #[serde(default)]
     pub recall_hits: u64,
 }
 
-/// Earlier revisions and the versions they stood for, newest last. One text (`rev=version rev=version …`) in the document: it is
-/// written with every change, and a list of objects would cost more than the rest of a small change.
+/// Earlier revisions of the core with their version numbers, newest last. They are stored as one
+/// text (`rev=version rev=version …`), because every change writes all of them again and this text
+/// is shorter than a list of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RecentRevisions(String);
 
 impl RecentRevisions {
-    /// Adds a revision; the oldest ones beyond `kept` go.
+    /// Adds a revision of the core and drops the oldest revisions beyond the number `kept`.
     pub fn push(&mut self, rev: &str, version: u64, kept: usize) {
         let known: Vec<&str> = self.0.split(' ').filter(|e| !e.is_empty()).collect();
         let surplus = (known.len() + 1).saturating_sub(kept);
@@ -347,13 +363,13 @@ impl RecentRevisions {
         self.0 = text;
     }
 
-    /// The version of the oldest revision that is still known; 0 when none is.
+    /// Returns the version of the oldest known revision of the core; 0 if no revision is known.
     pub fn oldest_version(&self) -> u64 {
         let first = self.0.split(' ').next().and_then(|entry| entry.rsplit('=').next());
         first.and_then(|version| version.parse().ok()).unwrap_or(0)
     }
 
-    /// The version that a revision stood for, if it is still known.
+    /// Returns the version of a revision of the core, if the revision is known.
     pub fn version_of(&self, rev: &str) -> Option<u64> {
         let known =
             |entry: &&str| entry.strip_prefix(rev).is_some_and(|rest| rest.starts_with('='));
@@ -362,12 +378,14 @@ impl RecentRevisions {
 }
 
 impl Core {
-    /// The name under the digests of its messages: what it was called when it was made.
+    /// Returns the name that the digests of messages contain for the agent. This is the agent's
+    /// name at its creation.
     pub fn sealed_as(&self) -> &str {
         self.sealed_as.as_deref().unwrap_or(&self.agent_id)
     }
 
-    /// Attributes of `self` that differ from `before`, as a patch for the document (sub-objects whole).
+    /// Returns, as a patch, the attributes that differ from the attributes of the core `before`. A
+    /// changed sub-object is included as a whole.
     pub fn patch_since(&self, before: &Self) -> Map<String, Value> {
         let mut patch = Map::new();
         macro_rules! changed {
@@ -383,46 +401,27 @@ impl Core {
         patch
     }
 
-    /// What stands in the places of results that did not come yet, in tokens.
+    /// Returns the number of tokens of all placeholders for missing tool results.
     pub fn open_call_tokens(&self) -> u64 {
         self.open_calls.iter().flatten().map(|call| call.token_estimate).sum()
     }
 
-    /// The block of that name.
+    /// Returns the block with the given name.
     pub fn block(&self, id: &str) -> Option<&Block> {
         self.working_blocks.iter().find(|b| b.id == id)
     }
 
-    /// Version in which a block of that name was last written or removed; 0 when nothing remembered did either.
+    /// Returns the version of the core that last wrote or removed the named block; 0 if unknown.
     pub fn block_changed_at(&self, id: &str) -> u64 {
         let removed = self.removed_blocks.iter().rev().find(|b| b.id == id).map(|b| b.version);
         self.block(id).map(|b| b.changed_at_version).or(removed).unwrap_or(0)
     }
 
-    /// The version that a revision stood for, if the core still remembers it.
+    /// Returns the version of the current or a recent revision; `None` if the revision is unknown.
     pub fn version_of(&self, rev: &str) -> Option<u64> {
         if rev == self.rev {
             return Some(self.version);
         }
         self.recent_revisions.version_of(rev)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RecentRevisions;
-
-    #[test]
-    fn the_newest_revisions_are_known_and_no_others() {
-        let mut recent = RecentRevisions::default();
-        for version in 1..=9 {
-            recent.push(&format!("_a{version}---"), version, 4);
-        }
-        let known: Vec<Option<u64>> =
-            (5..=9).map(|v| recent.version_of(&format!("_a{v}---"))).collect();
-        assert_eq!(known, [None, Some(6), Some(7), Some(8), Some(9)]);
-        assert_eq!((recent.oldest_version(), RecentRevisions::default().oldest_version()), (6, 0));
-        assert_eq!(recent.version_of("_a"), None);
-        assert_eq!(recent.version_of(""), None);
     }
 }

@@ -1,9 +1,10 @@
-//! Rows of `memory_events`: what happened to a memory, never its text.
+//! Rows of `memory_events`, which record the history of an agent's memory, but contain no text of
+//! the memory.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// `type` of an event: the seed's six, one audit row for each write, and what becomes of runs and their prompts.
+/// The type of a memory event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the requirement's")]
@@ -20,16 +21,16 @@ pub enum EventType {
     Variance,
 }
 
-/// One row.
+/// A row of `memory_events`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened.
+    /// Type of the memory event.
     #[serde(rename = "type")]
     pub kind: EventType,
-    /// Numbers and ids about it.
+    /// Details of the event, such as numbers and ids.
     pub details: Map<String, Value>,
-    /// Whose memory.
+    /// Key of the agent.
     pub agent_id: String,
-    /// When, ISO 8601.
+    /// Time of the event, ISO 8601.
     pub ts: String,
 }

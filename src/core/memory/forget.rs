@@ -1,4 +1,5 @@
-//! A forgetting: what was meant, how far it is, and the manifest that is left of it, which holds places and digests and no text.
+//! The database row of a forget operation: the request, the progress, and a manifest of positions
+//! and digests without text.
 
 use std::collections::BTreeMap;
 
@@ -7,128 +8,140 @@ use serde_json::{Map, Value, json};
 
 use super::receipt::sha256;
 
-/// Key of the forgetting of a whole agent: there is one for each, and it stays.
+/// Returns the key of the row that records the forget operation for a whole agent. An agent has one
+/// such row, which is never removed.
 pub fn tombstone_key(agent_id: &str) -> String {
     sha256(&format!("vctx forgotten agent 1\0{agent_id}"))
 }
 
-/// The row `forgets/{key}`: a forgetting under way, then its manifest.
+/// The row `forgets/{key}`: the state of a forget operation while it is under way, and the manifest
+/// after the operation has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forgetting {
-    /// Hash of scope and idempotency key; of a whole agent that of the scope alone.
+    /// Key of the forget operation: the hash of scope and idempotency key; for a whole agent, the
+    /// hash of the scope alone.
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose memory.
+    /// Key of the agent.
     pub agent_id: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
-    /// How it was named: `messages`, `document`, `match` or `agent`.
+    /// What the request asks to forget: `messages`, `document`, `match` or `agent`.
     pub what: String,
-    /// Where it is.
+    /// The current phase.
     pub phase: Phase,
-    /// Steps so far; guards the next one.
+    /// Number of the forget operation's steps so far. The next step fails if another server has
+    /// changed this number.
     pub step: u64,
-    /// Items, documents or rows of the phase that are done.
+    /// Number of items, documents or rows that the current phase has already processed.
     pub at: u64,
-    /// Where the page behind the last one begins, in a phase that reads pages.
+    /// Key of the last row that was read, in a phase that reads its rows page by page. The next
+    /// page begins after this row.
     pub after: String,
-    /// Messages that go, in order.
-    pub items: Vec<Item>,
-    /// Documents of the archive that go.
+    /// Messages to forget, in order of their positions.
+    pub items: Vec<ForgottenText>,
+    /// Names of the archive's documents to forget.
     pub documents: Vec<String>,
-    /// Schedules that go.
+    /// Names of the schedules to forget.
     pub schedules: Vec<String>,
-    /// Keys of sets of tools that go.
+    /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
-    /// Blocks that went.
+    /// Names of the blocks that the forget operation removed because they quote the text to forget.
     pub blocks: Vec<String>,
-    /// Keys of copies of texts in which blocks or system text quote it.
+    /// Keys of the stored core versions whose blocks or system text quote the forgotten text.
     pub versions: Vec<String>,
-    /// Keys of stored answers that quote it.
+    /// Keys of stored answers that quote a forgotten text.
     pub answers: Vec<String>,
-    /// Where it is quoted by what stays.
+    /// Texts that quote a forgotten text and that the forget operation does not remove.
     pub quoted: Quoted,
-    /// First revision of the summary that may hold some of it; none: none does.
+    /// First revision of the summary that may contain a forgotten text; `None` if no revision may
+    /// contain such a text.
     pub summary_from: Option<u64>,
-    /// Version of the core up to which copies hold such a summary.
+    /// Newest version of the core whose stored summary may contain the forgotten text.
     pub summary_until: u64,
-    /// Whether some of it stood in the thread of a client.
+    /// Whether some of the forgotten text was in a client's conversation thread.
     pub threads: bool,
-    /// What went, by collection.
+    /// Number of removed rows in each collection.
     pub counts: BTreeMap<String, u64>,
-    /// Who asked.
+    /// The caller who requested the forget operation.
     pub by: Value,
-    /// When it was asked.
+    /// Time when the forget operation was requested.
     pub begun_at: String,
-    /// When all was gone; none: it is under way.
+    /// Time when the forget operation ended; `None` while the forget operation is under way.
     pub ended_at: Option<String>,
-    /// Server time of the last step, in milliseconds: what stands still is gone on with by a job.
+    /// Server time of the forget operation's last step, in milliseconds; a job continues a forget
+    /// operation without recent steps.
     pub touched_ms: u64,
-    /// Head of the chain when a whole agent went.
+    /// Head of the agent's hash chain, if the whole agent is forgotten.
     pub chain: Option<Value>,
-    /// The record of the call that asked for it.
+    /// Key of the stored answer to the forget operation's request.
     pub answer_key: String,
-    /// Hash of the request, to tell another call under the same key; empty once all is gone, since it is made of the text.
+    /// Hash of the request, so that another request with the same idempotency key is refused. The
+    /// hash is cleared when the forget operation ends, because it is derived from the forgotten
+    /// text.
     pub request_hash: String,
 }
 
-/// A message that goes.
+/// A message to forget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
-    /// Its place.
+pub struct ForgottenText {
+    /// Position of the message to forget.
     pub seq: u64,
-    /// Its key.
+    /// Key of the message to forget.
     pub id: String,
-    /// What it is to the queue.
+    /// Kind of the message to forget.
     pub kind: String,
-    /// Its digest, which stays in the chain.
+    /// Digest of the message to forget; the digest stays in the hash chain.
     pub digest: String,
 }
 
-/// Where something is quoted that goes, by what stays.
+/// Texts that quote a forgotten text and that the forget operation does not remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quoted {
-    /// Blocks of the core, by name.
+    /// Names of the core's blocks that quote a forgotten text.
     pub blocks: Vec<String>,
-    /// Whether the system text does.
+    /// Whether the system text quotes a forgotten text.
     pub system: bool,
-    /// Places of messages.
+    /// Positions of the messages that quote a forgotten text.
     pub messages: Vec<u64>,
-    /// Documents of the archive.
+    /// Names of the archive's documents that quote a forgotten text.
     pub documents: Vec<String>,
-    /// Schedules by name.
+    /// Names of the schedules that quote a forgotten text.
     pub schedules: Vec<String>,
-    /// Messages whose text was looked for elsewhere, and those that were too many or too short for it.
+    /// Number of forgotten messages whose text was searched for in other texts.
     pub searched: u64,
-    /// Those that were not.
+    /// Number of forgotten messages whose text was not searched for in other texts, because there
+    /// were too many messages or the text was too short.
     pub unsearched: u64,
 }
 
-/// What is done next.
+/// A phase of a forget operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Result lists, schedules, sets of tools.
+    /// The phase that removes stored result lists, schedules and tool sets.
     #[default]
     Beside,
-    /// Documents of the archive.
+    /// The phase that removes documents of the archive.
     Documents,
-    /// Messages, each with what was made of it.
+    /// The phase that removes messages and all texts derived from these messages.
     Messages,
-    /// Summaries and quotes in copies of texts.
+    /// The phase that changes the stored core versions. It removes all texts of the versions that
+    /// quote the forgotten text, and removes summaries that may contain this text.
     Versions,
-    /// Stored answers.
+    /// The phase that removes the texts of those stored answers that quote the forgotten text or
+    /// name a removed item.
     Answers,
-    /// Digests of clients' threads.
+    /// The phase that removes the digests of clients' conversation threads from messages.
     Threads,
-    /// Every row of an agent.
+    /// The phase that removes every row of an agent.
     Rows,
-    /// Nothing: all is gone.
+    /// The forget operation has ended.
     Done,
 }
 
 impl Phase {
-    /// The one behind it.
+    /// Returns the phase that follows this phase.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -143,26 +156,27 @@ impl Phase {
 }
 
 impl Forgetting {
-    /// Whether all is gone.
-    pub fn done(&self) -> bool {
+    /// Whether the forget operation has ended.
+    pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Adds to what went.
+    /// Adds `rows` to the number of removed rows of the collection `what`.
     pub fn count(&mut self, what: &str, rows: u64) {
         if rows > 0 {
             *self.counts.entry(what.to_owned()).or_default() += rows;
         }
     }
 
-    /// Goes on to the next phase.
+    /// Begins the next phase of the forget operation.
     pub fn advance(&mut self) {
         self.phase = self.phase.next();
         self.at = 0;
         self.after.clear();
     }
 
-    /// Ends: what was made of the text that was looked for goes as well.
+    /// Ends the forget operation at the time `at` and clears all values that are derived from the
+    /// forgotten text.
     pub fn end(&mut self, at: &str) {
         self.phase = Phase::Done;
         self.ended_at = Some(at.to_owned());
@@ -172,12 +186,12 @@ impl Forgetting {
         self.after.clear();
     }
 
-    /// The manifest as it is shown.
+    /// Returns the manifest of the forget operation in the form that callers receive.
     pub fn manifest(&self) -> Map<String, Value> {
         let lines: String =
             self.items.iter().map(|one| format!("{} {}\n", one.seq, one.digest)).collect();
         let value = json!({
-            "id": self.key, "state": if self.done() { "done" } else { "under_way" }, "what": self.what,
+            "id": self.key, "state": if self.is_done() { "done" } else { "under_way" }, "what": self.what,
             "phase": self.phase, "by": self.by, "begun_at": self.begun_at, "ended_at": self.ended_at,
             "messages": self.items.len(), "seqs": ranges(self.items.iter().map(|one| one.seq)), "items": self.items,
             "items_digest": sha256(&lines), "documents": self.documents, "schedules": self.schedules,
@@ -191,7 +205,7 @@ impl Forgetting {
     }
 }
 
-/// Rising numbers as a list of `3` and `5-9`.
+/// Formats ascending numbers as single numbers and ranges, such as `3` and `5-9`.
 fn ranges(seqs: impl Iterator<Item = u64>) -> Vec<String> {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for seq in seqs {
@@ -204,39 +218,4 @@ fn ranges(seqs: impl Iterator<Item = u64>) -> Vec<String> {
         if first == last { format!("{first}") } else { format!("{first}-{last}") }
     };
     spans.into_iter().map(text).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_manifest_names_places_and_holds_no_request() {
-        let item =
-            |seq| Item { seq, id: format!("m{seq}"), kind: "turn".into(), digest: "d".into() };
-        let mut row = Forgetting {
-            items: [1, 2, 3, 7].map(item).to_vec(),
-            request_hash: "of the text".into(),
-            ..Forgetting::default()
-        };
-        assert_eq!(row.manifest()["seqs"], json!(["1-3", "7"]));
-        assert_eq!(row.manifest()["state"], "under_way");
-        let digest = row.manifest()["items_digest"].clone();
-        row.end("now");
-        assert_eq!(
-            (row.manifest()["state"].clone(), row.request_hash.as_str()),
-            (json!("done"), "")
-        );
-        assert_eq!(row.manifest()["items_digest"], digest);
-    }
-
-    #[test]
-    fn the_phases_come_to_an_end() {
-        let mut row = Forgetting::default();
-        for _ in 0..6 {
-            assert!(!row.done());
-            row.advance();
-        }
-        assert!(row.done());
-    }
 }

@@ -1,46 +1,50 @@
-//! The heartbeat of one agent as it lies in its core: limits, the open chain, the last beats, the last end.
+//! The heartbeat state in an agent's core: limits, the open chain, recent beats, and the last chain
+//! that ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that two servers must agree on to chain calls.
+/// Heartbeat state of an agent. All servers of the database share this state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// What the agent may.
+    /// Limits of the agent's chains.
     #[serde(default)]
     pub limits: HeartbeatLimits,
-    /// The chain that runs.
+    /// The open chain, if any.
     #[serde(default)]
     pub chain: Option<OpenChain>,
-    /// Until then no chain starts, in milliseconds since 1970; 0: nothing cools.
+    /// End of the cooldown (the pause before the next chain may start), in milliseconds since 1970;
+    /// 0 without a cooldown.
     #[serde(default)]
     pub cooldown_until_ms: u64,
-    /// When the last beats were granted, oldest first, at most `rps_limit` of them, in milliseconds since 1970.
+    /// Times of the latest beats in milliseconds since 1970, oldest first; at most `rps_limit`
+    /// times are kept.
     #[serde(default)]
     pub recent_ms: Vec<u64>,
-    /// The chain that ended last.
+    /// The heartbeat chain that ended last, if any.
     #[serde(default)]
     pub ended: Option<EndedChain>,
 }
 
-/// Caps of a chain and of the rate of its beats (seed 002).
+/// Limits of an agent's heartbeat chains and of the rate of beats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatLimits {
-    /// Beats of one chain; the next one ends it.
+    /// Maximum number of beats of a chain; the next beat ends the chain.
     pub max_chain_depth: u64,
-    /// Age up to which a chain lives, in milliseconds.
+    /// Longest duration of a chain, in milliseconds.
     pub max_chain_duration_ms: u64,
-    /// Free tokens of the window below which a chain ends.
+    /// Number of free tokens in the window below which a chain ends.
     pub floor_tokens: u64,
-    /// Beats within any second.
+    /// Maximum number of an agent's beats within a second.
     pub rps_limit: u64,
-    /// Pause after an end by depth or duration, in milliseconds.
+    /// Pause after a chain that ended by depth, duration or a detected loop, in milliseconds.
     pub cooldown_ms: u64,
 }
 
 impl Default for HeartbeatLimits {
-    /// The defaults of the requirement: 8 links, 60 s, 256 tokens, 3 beats a second, 750 ms.
+    /// Returns the default limits: 8 beats and 60 s for a chain, 256 free tokens, 3 beats a second,
+    /// and a cooldown of 750 ms.
     fn default() -> Self {
         Self {
             max_chain_depth: 8,
@@ -52,29 +56,29 @@ impl Default for HeartbeatLimits {
     }
 }
 
-/// Limits to be changed; what is absent stays.
+/// Limits to change; an absent limit stays unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatPatch {
-    /// Beats of one chain; the next one ends it.
+    /// Maximum number of beats of a chain; the next beat ends the chain.
     #[serde(default)]
     pub max_chain_depth: Option<u64>,
-    /// Age up to which a chain lives, in milliseconds.
+    /// Longest duration of a chain, in milliseconds.
     #[serde(default)]
     pub max_chain_duration_ms: Option<u64>,
-    /// Free tokens of the window below which a chain ends.
+    /// Number of free tokens in the window below which a chain ends.
     #[serde(default)]
     pub floor_tokens: Option<u64>,
-    /// Beats within any second.
+    /// Maximum number of an agent's beats within a second.
     #[serde(default)]
     pub rps_limit: Option<u64>,
-    /// Pause after an end by depth or duration, in milliseconds.
+    /// Pause after a chain that ended by depth, duration or a detected loop, in milliseconds.
     #[serde(default)]
     pub cooldown_ms: Option<u64>,
 }
 
 impl HeartbeatPatch {
-    /// The limits after the change.
+    /// Returns `limits` with the changes of this patch.
     pub fn on(&self, limits: HeartbeatLimits) -> HeartbeatLimits {
         HeartbeatLimits {
             max_chain_depth: self.max_chain_depth.unwrap_or(limits.max_chain_depth),
@@ -88,68 +92,70 @@ impl HeartbeatPatch {
     }
 }
 
-/// A chain that runs: calls that a model asked for one after the other, without an event between them.
+/// An open chain: a sequence of inferences that the model requested by heartbeats, with no event
+/// between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenChain {
-    /// Names it in its events.
+    /// Id of the heartbeat chain in memory events.
     pub id: String,
-    /// When its first beat was granted, in milliseconds since 1970.
+    /// Time of the chain's first beat, in milliseconds since 1970.
     pub started_ms: u64,
-    /// Beats so far.
+    /// Number of beats in the chain so far.
     pub depth: u64,
-    /// When its last beat was granted, in milliseconds since 1970.
+    /// Time of the chain's last beat, in milliseconds since 1970.
     pub last_ms: u64,
-    /// Last millisecond of its life; what is older is swept (the index `core_by_deadline`).
+    /// Deadline of the chain, in milliseconds since 1970. A job uses the index `core_by_deadline`
+    /// to find chains whose deadline has passed, and ends these chains.
     pub deadline_ms: u64,
-    /// Calls that were made in it, to tell when it goes in circles.
+    /// Digests of the chain's calls and of their results, by which a loop is detected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<MadeCall>,
 }
 
-/// A call of a chain together with its answer.
+/// A call made in a chain, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeCall {
-    /// Digest of tool, arguments and result.
+    /// Digest of the call's tool, arguments and result.
     pub digest: String,
-    /// Times it was made and answered so.
+    /// Number of times that a call with this digest was made in the chain.
     pub times: u64,
 }
 
-/// A chain that is over.
+/// A chain that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedChain {
-    /// Names it in its events.
+    /// Id of the ended chain in memory events.
     pub id: String,
-    /// Why it ended.
+    /// Reason why the heartbeat chain ended.
     pub reason: Reason,
-    /// Who ended it.
+    /// What ended the heartbeat chain: a kind of write, or a job.
     pub closed_by: ClosedBy,
-    /// Beats it had.
+    /// Number of beats that the heartbeat chain had.
     pub depth: u64,
-    /// How long it ran, in milliseconds.
+    /// Duration of the ended chain, in milliseconds.
     pub duration_ms: u64,
-    /// When it ended, in milliseconds since 1970.
+    /// Time when the heartbeat chain ended, in milliseconds since 1970.
     pub ended_ms: u64,
 }
 
-/// Why a chain ended.
+/// The reason for the end of a heartbeat chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// One beat more than the agent may have in a row.
+    /// The chain reached its maximum number of beats.
     Depth,
-    /// It lived too long, or nobody went on with it.
+    /// The chain reached its longest duration, so its deadline passed.
     Duration,
-    /// The window had no room left.
+    /// The window had fewer free tokens than `floor_tokens`.
     Tokens,
-    /// Its owner gave control back, or something happened outside.
+    /// The model yielded, or an event arrived.
     ExplicitYield,
-    /// The same call was answered the same once too often.
+    /// The model repeated a call too often although the result did not change.
     LoopDetected,
 }
 
 impl Reason {
-    /// As events, answers and metrics name it.
+    /// Returns the name of the reason in events, answers and metrics.
     pub fn text(self) -> &'static str {
         match self {
             Self::Depth => "depth",
@@ -161,18 +167,18 @@ impl Reason {
     }
 }
 
-/// Who ended a chain.
+/// What ended a chain: a kind of write, or a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClosedBy {
-    /// The beat that was refused, or the yield.
+    /// A beat that was refused, or a yield of the model.
     Beat,
     /// An event from outside.
     Event,
-    /// A call that brought nothing new.
+    /// A repeated call without a new result.
     Call,
-    /// Another write of the agent, which found it dead.
+    /// Any other write to the agent, after the chain's deadline.
     Write,
-    /// The job that looks for dead chains.
+    /// The job that ends chains past their deadline.
     Sweep,
 }

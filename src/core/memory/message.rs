@@ -1,4 +1,5 @@
-//! Messages on an agent's number line, and the edges that log them in recall storage.
+//! Messages of an agent's log, and the keys in `meta` that mark copies, late results, summaries and
+//! tainted texts.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,29 +9,30 @@ use serde_json::{Map, Value, json};
 
 use super::receipt;
 
-/// What a message is to the queue.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Said by a user, an assistant or a tool.
+    /// A message from a user, an assistant or a tool.
     Turn,
-    /// Came from the dispatcher.
+    /// An event from a schedule or from outside.
     Event,
-    /// A copy that a search brought back; never logged again.
+    /// A copy that a search put into the queue; an eviction of a copy logs nothing, because recall
+    /// storage contains the original.
     Copy,
-    /// Written straight into recall storage; never in the queue.
+    /// An entry that `write_recall` wrote to recall storage; it is never in the queue.
     Recall,
-    /// A tool's answer that was too long for the window; never in the queue.
+    /// A part of a tool result that is too long for the window; the part is never in the queue.
     Spool,
 }
 
 impl Kind {
-    /// Whether a message of this kind can stand in the queue.
+    /// Whether a message of this kind can be in the queue.
     pub fn queued(self) -> bool {
         matches!(self, Self::Turn | Self::Event | Self::Copy)
     }
 
-    /// Whether an eviction logs it in recall storage.
+    /// Whether an eviction logs a message of this kind in recall storage.
     pub fn logged(self) -> bool {
         matches!(self, Self::Turn | Self::Event)
     }
@@ -51,7 +53,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role as it stands in a chat message.
+    /// Returns the role's name in a chat message.
     pub fn text(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -62,61 +64,66 @@ impl Role {
     }
 }
 
-/// The document `messages/{key}`.
+/// A message of an agent's log, stored as the document `messages/{key}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Document key (UUID v7).
+    /// Document key of the message (UUID v7).
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
-    /// Place on the agent's number line, dense from 1.
+    /// Position of the message in the agent's log, numbered from 1 without gaps.
     pub seq: u64,
-    /// What it is to the queue.
+    /// Kind of the message.
     pub kind: Kind,
-    /// Who speaks.
+    /// Role of the message's speaker.
     pub role: Role,
-    /// The text, byte for byte as it came; empty once it expired.
+    /// The text of the message, byte for byte; empty after a removal by retention or on request.
     #[serde(deserialize_with = "or_default")]
     pub content: String,
-    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given; `recalled` of a copy; `summary` of what sums up; `taint`
-    /// of what met a rule.
+    /// Further attributes of the message: `name`, `tool_calls`, `tool_call_id`, `said_at` and
+    /// `class`, if set; `recalled` in a copy; `summary` in a summary; `taint` in a tainted text.
     #[serde(deserialize_with = "or_default")]
     pub meta: Map<String, Value>,
-    /// Full rendered cost in the agent's encoding.
+    /// Number of tokens of the message as a window shows it, in the agent's encoding.
     pub token_estimate: u64,
-    /// Server time, ISO 8601 with milliseconds, strictly rising with `seq`.
+    /// Server time when the message was appended, ISO 8601 with milliseconds, rising with `seq`.
     pub created_at: String,
-    /// Key of the message this is a copy of.
+    /// Key of the original message, if the message is a copy.
     pub copy_of: Option<String>,
-    /// Chance under the digest; empty once the text expired, so that no guess can be held against the digest.
+    /// Random salt of the message's digest. The salt is removed with the text, so that the digest
+    /// cannot confirm a guess of the text.
     #[serde(deserialize_with = "or_default")]
     pub salt: String,
-    /// See [`receipt::digest`].
+    /// Digest of the message; see [`receipt::digest`].
     pub digest: String,
-    /// See [`receipt::link`].
+    /// Value of the hash chain at this message; see [`receipt::link`].
     pub chain: String,
-    /// When text, meta and salt went by the policy of retention; none while they are there.
+    /// Time when the text, `meta` and salt of the message were removed; `None` while the text
+    /// exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_at: Option<String>,
-    /// Digest of what a client that sends its whole history saw up to this message; not under the message's own digest. See [`super::thread`].
+    /// Digest of a client's conversation thread up to and including this message. The message's own
+    /// digest does not cover this field. See [`super::conversation`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// Digest of what it saw up to the message before.
+    /// Digest of the client's conversation thread up to and including the previous message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
-    /// Its seq once more, if it is tainted and no copy: what the list of such messages goes by.
+    /// Seq of the message, if it is tainted and not a copy; the database's index of tainted
+    /// messages uses this attribute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tainted_seq: Option<u64>,
-    /// When it was forgotten by request; then `expired_at` says the same, and it stands in no window.
+    /// Time when the message was forgotten on request. Its `expired_at` has the same value, and no
+    /// window shows the message any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten_at: Option<String>,
-    /// Version of the core as of which it was.
+    /// Version of the core at which the message was forgotten on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten_version: Option<u64>,
 }
 
-/// What is null in the database is what is empty here.
+/// Deserializes null as the default value of the type.
 fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -124,7 +131,8 @@ fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
 }
 
 impl Message {
-    /// The message as `/messages` answers it, without what is derived from queue and edges.
+    /// Returns the message as `/messages` shows it, without the fields that depend on the queue and
+    /// the edges.
     pub fn public(&self) -> Map<String, Value> {
         let value = json!({
             "seq": self.seq, "id": self.key, "kind": self.kind, "copy_of": self.copy_of, "role": self.role,
@@ -147,73 +155,82 @@ impl Message {
         map
     }
 
-    /// Fills digest and chain after everything else stands; `name` is the agent's, as it stands under its digests.
+    /// Sets the digest and the chain value of a message whose other fields are set; `name` is the
+    /// agent's name that the digest includes.
     pub fn seal(&mut self, name: &str, previous_chain: &str) {
         let canonical = receipt::canonical_message(name, &Value::Object(self.public()));
         self.digest = receipt::digest(&self.salt, &canonical);
         self.chain = receipt::link(previous_chain, &self.digest);
     }
 
-    /// The chat message that stands for it in a rendered window.
+    /// Returns the message as the chat message that a window contains.
     pub fn rendered(&self) -> Value {
         rendered(self.role, &self.content, &self.meta)
     }
 
-    /// Ids of the tool calls it makes.
+    /// Returns the ids of the tool calls in the message.
     pub fn tool_call_ids(&self) -> impl Iterator<Item = &str> {
         call_ids(&self.meta)
     }
 
-    /// Id of the tool call it answers.
+    /// Returns the id of the tool call that the message answers.
     pub fn tool_call_id(&self) -> Option<&str> {
         self.meta.get("tool_call_id").and_then(Value::as_str)
     }
 
-    /// Id of the call that it stands behind in a window; none of a late result, which stands alone.
+    /// Returns the id of the tool call that this tool result answers in the window; `None` for a
+    /// late result, which the window shows as a user message.
     pub fn answers(&self) -> Option<&str> {
         let paired = self.role == Role::Tool && !self.meta.contains_key(LATE);
         self.tool_call_id().filter(|_| paired)
     }
 }
 
-/// Ids of the tool calls that a message with this `meta` makes.
+/// Returns the ids of the tool calls in a message's `meta`.
 pub fn call_ids(meta: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let calls = meta.get("tool_calls").and_then(Value::as_array);
     calls.into_iter().flatten().filter_map(|c| c.get("id").and_then(Value::as_str))
 }
 
-/// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for, and `excerpt: {start, end}` where it holds only those
-/// bytes of it.
+/// Name of the attribute in `meta` that marks a message as a copy. The value is `{seq, created_at}`
+/// of the original, and `excerpt: {start, end}` if the copy contains only a byte range of the
+/// original's text.
 pub const RECALLED: &str = "recalled";
 
-/// What marks in `meta` a tool's result that no call in the queue waited for when it was appended:
-/// the call had left, had a result already, or is not named. No chat format takes it as a tool's.
+/// Key in the `meta` of a late tool result. No call in the queue waits for such a result: the
+/// result's call was evicted or already has a result, or the result names no call. No chat format
+/// accepts a late result as a tool message.
 pub const LATE: &str = "late";
 
-/// What marks in `meta` an entry of recall storage that sums up what was said.
+/// Key in the `meta` of an entry that is a summary.
 pub const SUMMARY: &str = "summary";
 
-/// What marks in `meta` a text from outside that looks like an order to the model: `{rules, fence}`, the rules that it met when it was
-/// appended, and the word that its marks in the window bear.
+/// Key in the `meta` of a tainted message. The value is `{rules, fence}`. `rules` names the taint
+/// rules that the text matched when the message was appended. `fence` is a short id in the two
+/// lines that enclose the text in the window.
 pub const TAINT: &str = "taint";
 
-/// Digits of a fence's word: those of the message's key that are chance, which nobody knew who wrote the text.
+/// Number of digits in the id (`fence`) of the lines that enclose a tainted text. The digits are
+/// the end of the message's key, which the writer of the text cannot know.
 const FENCE_DIGITS: usize = 8;
 
-/// The mark of a message with this key.
+/// Returns the taint mark of a message: the matched rules, and as `fence` the last digits of the
+/// message's `key`.
 pub fn taint_mark<S: AsRef<str>>(rules: &[S], key: &str) -> Value {
     let rules: Vec<&str> = rules.iter().map(AsRef::as_ref).collect();
     let start = key.len().saturating_sub(FENCE_DIGITS);
     json!({"rules": rules, "fence": key.get(start..).unwrap_or(key)})
 }
 
-/// The rules that a message with this `meta` was marked with.
+/// Returns the names of the taint rules in the taint mark of `meta`; empty if the message is not
+/// tainted.
 pub fn tainted(meta: &Map<String, Value>) -> Vec<&str> {
     let rules = meta.get(TAINT).and_then(|mark| mark["rules"].as_array());
     rules.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// A text between marks that say it is no order, if it is marked.
+/// Encloses a tainted text in two lines, of which the first tells the model not to follow the text;
+/// returns any other text unchanged.
 fn fenced<'t>(content: &'t str, meta: &Map<String, Value>) -> Cow<'t, str> {
     let rules = tainted(meta);
     if rules.is_empty() {
@@ -226,13 +243,13 @@ fn fenced<'t>(content: &'t str, meta: &Map<String, Value>) -> Cow<'t, str> {
     ))
 }
 
-/// Whether a message with this `meta` sums up what was said rather than being it.
+/// Whether a message with this `meta` is a summary.
 pub fn is_summary(meta: &Map<String, Value>) -> bool {
     meta.get(SUMMARY).is_some_and(|mark| *mark == true)
 }
 
-/// What a copy takes over from the `meta` of a message, with its mark. Calls and their ids stay behind: a copy asks for
-/// nothing and answers nothing, so it may stand and leave alone.
+/// Returns the `meta` of a copy: the original's name and taint mark, and the attribute `recalled`,
+/// which marks a copy. Tool calls and call ids are left out, so that the copy can be evicted alone.
 pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
     let mut meta = original.meta.clone();
     meta.retain(|name, _| name == "name" || name == TAINT);
@@ -244,9 +261,11 @@ pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<St
     meta
 }
 
-/// A chat message: role, content, and `name`, `tool_calls`, `tool_call_id` where given. A copy is headed by its mark, and what a
-/// tool had said comes back as a user's message, since chat formats take a tool's only after its call; so does a late result. Tainted text
-/// stands between marks of its own.
+/// Returns a chat message with role and content, and with `name`, `tool_calls` and `tool_call_id`
+/// if they are set. The text of a copy begins with a line that marks the copy. A copied or late
+/// tool result becomes a user message, because chat formats accept a tool message only after its
+/// call. A tainted text is enclosed in two lines, of which the first tells the model not to follow
+/// the text.
 pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     let mut out = Map::new();
     let content = fenced(content, meta);

@@ -1,67 +1,54 @@
-//! A stored result list that expires, so that its pages stay the same while the memory changes.
+//! A stored result list, whose pages do not change when the memory changes, and which expires.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Whole scores below this are written as whole numbers.
+/// A score without a fraction is written as an integer if its absolute value is below this number.
 const WHOLE_MAX: f64 = 1e9;
 
-/// The document `pages/{handle}`.
+/// The document `pages/{handle}`, which stores a result list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// Document key: 128 bits of chance in hex. Who does not know it cannot ask for the list.
+    /// Document key of the result list: 128 random bits in hex, unknown to other callers.
     #[serde(rename = "_key")]
     pub handle: String,
-    /// Whose list it is.
+    /// Key of the agent.
     pub agent_id: String,
-    /// The tool that made it, and that alone goes on with it.
+    /// The tool that created the result list; only this tool can continue the list.
     pub tool: String,
-    /// SHA-256 of what was asked, in hex.
+    /// SHA-256 of the query, in hex.
     pub query_hash: String,
-    /// Chance under the check of its tokens; never leaves the server.
+    /// Random salt for the checksum in page tokens; no caller ever sees the salt.
     pub salt: String,
-    /// The list, best first.
+    /// The results of the search, best first.
     pub items: Vec<PageItem>,
-    /// When, ISO 8601.
+    /// Time of the search, ISO 8601.
     pub created_at: String,
-    /// When it may go, in seconds since 1970 (the unit of a ttl index).
+    /// Time when the result list expires, in seconds since 1970 (the unit of a TTL index).
     pub expires_at: u64,
 }
 
-/// One result of a list.
+/// One result of a stored result list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageItem {
-    /// Key of what was found.
+    /// Key of the entry or chunk that is the result.
     pub id: String,
-    /// Where in its text the page begins, in bytes; 0 for the whole.
+    /// Byte index at which the shown part of the result's text begins; 0 if the text is shown from
+    /// its beginning.
     pub offset: u64,
-    /// How well it matches, as it was answered first.
+    /// Score of the result in the first answer of the search.
     pub score: f64,
-    /// The parts of the score, where they were asked for.
+    /// The components of the result's score, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<f64>>,
-    /// How like it is to the question, where that is known.
+    /// Similarity of the result to the query, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
 }
 
-/// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text and costs
-/// the same tokens.
+/// Serializes a score. A whole number is written without a fraction, as the database returns it. A
+/// repeated answer therefore has the same text and token cost as the first answer.
 pub fn plain(score: f64) -> Value {
     let whole = score.fract() == 0.0 && score.abs() < WHOLE_MAX;
     if whole { json!(score as i64) } else { json!(score) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_score_without_a_fraction_is_written_without_one() {
-        for (score, text) in
-            [(1.0, "1"), (-0.0, "0"), (0.25, "0.25"), (-3.0, "-3"), (2e9, "2000000000.0")]
-        {
-            assert_eq!(plain(score).to_string(), text);
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! A prompt as it was sent: what is kept of it, the bytes that follow from that, and what became of it.
+//! A recorded prompt: the row stored before the request, the bytes of the request, and the outcome.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,151 +8,159 @@ use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
 
-/// Hex digits of the digest that names a tool set.
+/// Number of hex digits of the digest that names a tool set.
 const TOOLS_DIGEST_DIGITS: usize = 32;
 
-/// A prompt that was sent and has no answer yet, as it lies in `core_memory.asked`.
+/// The agent's prompt that has no answer yet, stored in `core_memory.asked`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
-    /// Its number.
+pub struct PromptInput {
+    /// Number of the prompt; prompts are numbered from 1 without gaps.
     pub turn: u64,
-    /// Key of its run.
+    /// Key of the run that sends the prompt.
     pub run: String,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// What we count it at.
+    /// Cost of the prompt by the server's own count, in tokens.
     pub token_estimate: u64,
-    /// When it was recorded, in milliseconds since 1970.
+    /// Time when the prompt was recorded, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// What was learned of a model's own counting.
+/// The learned token factor of a model: how its provider counts tokens, compared with the server's
+/// estimate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Learned {
+pub struct Estimate {
     /// The model's name.
     pub model: String,
-    /// What it counts for each thousand tokens of our estimate.
+    /// The provider's tokens per thousand tokens of the server's estimate.
     pub factor_permille: u64,
-    /// Prompts that this rests on.
+    /// Number of prompts that the model's token factor is averaged over.
     pub samples: u64,
-    /// The last of them.
+    /// Number of the last prompt that the model's token factor includes.
     pub turn: u64,
 }
 
-/// The row `prompts/{scope}:{turn}` as it is written before the model is asked.
+/// The row `prompts/{scope}:{turn}`, written before the request is sent to the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// Scope and turn.
+    /// Key of the row: the scope (the agent's key) and the number of the prompt.
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
-    /// Its number, dense from 1.
+    /// Number of the prompt; prompts are numbered from 1 without gaps.
     pub turn: u64,
-    /// Key of its run.
+    /// Key of the run that sends the prompt.
     pub run: String,
-    /// Seq of the message that began the run.
+    /// Seq of the message that began the prompt's run.
     pub cause_seq: u64,
-    /// Which server or client asked.
+    /// The server or client that sends the prompt.
     pub owner: String,
-    /// What was rendered.
+    /// The window of the prompt.
     #[serde(flatten)]
-    pub window: Rendered,
-    /// What was sent beside it.
+    pub window: RenderedPrompt,
+    /// The fields of the request other than the window.
     #[serde(flatten)]
-    pub sent: Sent,
-    /// What the model counts for each thousand of our tokens, as far as it was known.
+    pub sent: SentPrompt,
+    /// The model's token factor when the prompt was recorded: the provider's tokens per thousand
+    /// tokens of the server's estimate.
     pub factor_permille: u64,
-    /// When it was recorded, in ISO form.
+    /// Time when the prompt was recorded, ISO 8601.
     pub created_at: String,
-    /// What became of it.
+    /// The outcome of the prompt; `None` while it has no answer.
     #[serde(flatten)]
     pub end: Option<PromptEnd>,
 }
 
-/// The window of a prompt: marks from which it is put together again.
+/// The window of a prompt, stored as references from which the window can be rendered again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rendered {
-    /// Version of the core; the newest copy of texts up to it holds those of the prompt.
+pub struct RenderedPrompt {
+    /// Version of the core at the time of the prompt. The newest row of `core_versions` that is not
+    /// newer than this version contains the prompt's texts.
     pub version: u64,
-    /// Revision of the core.
+    /// Revision (`_rev`) of the core's document at the time of the prompt.
     pub core_rev: String,
-    /// First seq of the queue.
+    /// First seq of the prompt's queue.
     pub head_seq: u64,
-    /// Seq after the last.
+    /// First seq after the prompt's queue.
     pub next_seq: u64,
-    /// Head of the hash chain.
+    /// Head of the hash chain at the time of the prompt.
     pub chain: Chain,
-    /// Revision of the summary.
+    /// Revision of the summary at the time of the prompt.
     pub summary_rev: u64,
-    /// Calls without a result, whole; none in prompts of before anything stood in its place.
+    /// Tool calls in the queue without a result; `None` in prompts that an earlier program version
+    /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_calls: Option<Vec<OpenCall>>,
-    /// Standing notices, whole.
+    /// Full texts of the notices at the time of the prompt.
     pub notices: Vec<Notice>,
-    /// How tokens were counted.
+    /// Encoding of the prompt's token counts.
     pub encoding: Encoding,
-    /// Thresholds.
+    /// Warning mark, flush mark and eviction target, in tokens.
     pub policy: TokenBudget,
-    /// What the core said of tools that are offered.
+    /// Digest and cost of the tools that the model was offered.
     #[serde(default)]
     pub offered: Offered,
-    /// SHA-256 of the canonical JSON of the messages.
+    /// SHA-256 of the canonical JSON of the prompt's messages.
     pub messages_digest: String,
-    /// SHA-256 of the canonical JSON of the manifest.
+    /// SHA-256 of the canonical JSON of the prompt's manifest, which lists the items of the window.
     pub context_digest: String,
-    /// What all of it costs by our count.
+    /// Cost of the prompt by the server's count, in tokens.
     pub token_estimate: u64,
 }
 
-/// What of a request is not the window.
+/// All fields of a request to a model except the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct SentPrompt {
     /// The model's name.
     pub model: String,
-    /// Digest of the tool set; none: no tools were offered.
+    /// Digest of the tool set; `None` without tools.
     pub tools: Option<String>,
-    /// Canonical JSON of everything else in the body.
+    /// Canonical JSON of the fields of the request's body other than the model, the messages and
+    /// the tools.
     pub options: String,
-    /// SHA-256 of the bytes that were sent.
+    /// SHA-256 of the sent bytes of the request.
     pub request_digest: String,
 }
 
-/// How a prompt ended.
+/// The outcome of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptEnd {
-    /// Why the model stopped, or what went wrong.
+    /// Why the model stopped, or the error of the request.
     pub finish: String,
-    /// Seq of the answer; none if there was nothing to keep.
+    /// Seq of the answer; `None` if no answer was stored.
     pub answer_seq: Option<u64>,
-    /// The provider's count.
+    /// Token counts that the provider reported, if any.
     pub usage: Option<Usage>,
-    /// What the provider counts for each thousand tokens of our estimate; none without its count.
+    /// The provider's tokens per thousand tokens of the server's estimate; `None` if the provider
+    /// reported no count.
     pub counted_permille: Option<u64>,
-    /// Whether the two differ by more than the bound.
+    /// Whether the provider's count and the server's estimate differ by more than the allowed
+    /// variance.
     pub variance_flag: bool,
-    /// Time from the record to the answer, in milliseconds.
+    /// Time from the recording of the prompt to the answer, in milliseconds.
     pub duration_ms: u64,
-    /// When, in ISO form.
+    /// Time when the prompt ended, ISO 8601.
     pub ended_at: String,
 }
 
-/// The row `tool_sets/{scope}:{digest}`: tool schemas as they were offered.
+/// The row `tool_sets/{scope}:{digest}`, which contains the schemas of the tools that a model is
+/// offered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSet {
-    /// Scope and digest.
+    /// Key of the row: the scope (the agent's key) and the digest.
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
-    /// Beginning of the SHA-256 of the text.
+    /// First digits of the SHA-256 of the tool set's text.
     pub digest: String,
-    /// Canonical JSON of the list.
+    /// Canonical JSON of the list of tools.
     pub text: String,
 }
 
 impl ToolSet {
-    /// The row of a list of tools; none for an empty one.
+    /// Returns the row of `tool_sets` for a list of tools; `None` for an empty list.
     pub fn of(agent_id: &str, tools: &[Value]) -> Option<Self> {
         if tools.is_empty() {
             return None;
@@ -167,7 +175,7 @@ impl ToolSet {
         })
     }
 
-    /// Whether the text is what the digest says.
+    /// Whether the tool set's text matches its digest.
     pub fn holds(&self) -> bool {
         tools_digest(&self.text) == self.digest
     }
@@ -179,63 +187,66 @@ fn tools_digest(text: &str) -> String {
     digest
 }
 
-/// A copy of everything that is text in a core.
+/// A stored core version: a row of `core_versions`, which contains all texts of one version of an
+/// agent's core.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Texts {
-    /// Key of the copy.
+    /// Document key of this row in `core_versions`.
     #[serde(rename = "_key")]
     pub key: String,
-    /// Version of the core.
+    /// Version of the core that had these texts.
     pub version: u64,
-    /// System instructions.
+    /// The system text (instructions for the model).
     pub system: System,
-    /// Working context.
+    /// The blocks of the working context.
     pub working_blocks: Vec<Block>,
-    /// The summary; its `content` is null once it went by its age.
+    /// The summary of this core version. After retention has removed the summary's text, `content`
+    /// is null.
     pub queue_head_summary: Value,
-    /// Size of the window.
+    /// Size of the window, in tokens.
     pub context_window: u64,
-    /// How tokens were counted.
+    /// Encoding of the token counts in this row.
     pub encoding: Encoding,
-    /// Thresholds.
+    /// Warning mark, flush mark and eviction target, in tokens.
     pub token_budget: TokenBudget,
-    /// When it was made.
+    /// Time when this row was written.
     pub ts: String,
-    /// When the summary went; none while it is there.
+    /// Time when retention removed the summary from this row; `None` while the summary exists.
     #[serde(default)]
     pub expired_at: Option<String>,
-    /// When all its texts were forgotten by request; none while they are there.
+    /// Time when a forget operation removed all texts of this row; `None` while the texts exist.
     #[serde(default)]
     pub forgotten_at: Option<String>,
 }
 
-/// What of a prompt tells which texts it held.
+/// The fields of a prompt's row that identify the texts in the prompt's window.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Marks {
-    /// Its number.
+    /// Number of the prompt.
     pub turn: u64,
-    /// Version of the core.
+    /// Version of the core at the time of the prompt.
     pub version: u64,
-    /// First seq of its queue.
+    /// First seq of the prompt's queue.
     pub head_seq: u64,
-    /// Seq after the last.
+    /// First seq after the prompt's queue.
     pub next_seq: u64,
 }
 
-/// Key of a row of `prompts`.
+/// Returns the key of a row of `prompts`.
 pub fn prompt_key(agent_id: &str, turn: u64) -> String {
     format!("{agent_id}:{turn}")
 }
 
-/// The patch of a row of `prompts` that ends it.
+/// Returns the patch that adds the outcome of a prompt to its row in `prompts`.
 pub fn ended(agent_id: &str, turn: u64, end: &PromptEnd) -> Value {
     let mut patch = json!(end);
     patch["_key"] = prompt_key(agent_id, turn).into();
     patch
 }
 
-/// The bytes of a request: canonical JSON of the options with `model`, `messages` and, where there are any, `tools`. Whoever sends a prompt
-/// sends exactly this, so that it can be made again from what is stored.
+/// Returns the bytes of a request: the canonical JSON of the options, `model`, `messages` and, if
+/// there are tools, `tools`. The sender of a prompt sends exactly these bytes, so that stored rows
+/// suffice to rebuild the request.
 pub fn request_text(
     model: &str,
     messages: &[Value],
@@ -249,58 +260,4 @@ pub fn request_text(
         body.insert("tools".into(), tools);
     }
     canonical_json(&Value::Object(body))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_the_same_text_whatever_the_order_of_its_parts() {
-        let options = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
-        let messages = [json!({"role": "user", "content": "hi"})];
-        let text = |given: &str| request_text("m", &messages, None, &options(given));
-        assert_eq!(
-            text(r#"{"temperature": 1.0, "stream": true}"#),
-            text(r#"{"stream": true, "temperature": 1}"#)
-        );
-        assert_eq!(
-            text(r#"{"stream": true}"#),
-            r#"{"messages":[{"content":"hi","role":"user"}],"model":"m","stream":true}"#
-        );
-    }
-
-    #[test]
-    fn a_tool_set_knows_whether_it_was_changed() {
-        assert_eq!(ToolSet::of("ada", &[]), None);
-        let mut set = ToolSet::of("ada", &[json!({"name": "a"})]).unwrap();
-        assert!(set.holds() && set.key.starts_with("ada:"));
-        set.text = set.text.replace('a', "b");
-        assert!(!set.holds());
-    }
-
-    #[test]
-    fn a_row_survives_the_trip_through_json_with_and_without_an_end() {
-        let mut row = json!({"_key": "ada:3", "agent_id": "ada", "turn": 3, "run": "r", "cause_seq": 1, "owner": "o",
-            "version": 9, "core_rev": "_x", "head_seq": 1, "next_seq": 4, "chain": {"head": "c", "length": 3}, "summary_rev": 0,
-            "notices": [], "encoding": "o200k_base", "policy": {"warning": 1, "flush": 2, "target": 3, "max": 4},
-            "messages_digest": "m", "context_digest": "c", "token_estimate": 7, "model": "m", "tools": null, "options": "{}",
-            "request_digest": "r", "factor_permille": 1000, "created_at": "t"});
-        let prompt: Prompt = serde_json::from_value(row.clone()).unwrap();
-        assert_eq!(prompt.end, None);
-        let end = PromptEnd {
-            finish: "stop".into(),
-            answer_seq: Some(4),
-            usage: Some(Usage { prompt: 8, completion: 2 }),
-            counted_permille: Some(1142),
-            variance_flag: true,
-            duration_ms: 5,
-            ended_at: "u".into(),
-        };
-        for (name, value) in ended("ada", 3, &end).as_object().unwrap() {
-            row[name] = value.clone();
-        }
-        let prompt: Prompt = serde_json::from_value(row).unwrap();
-        assert_eq!((prompt.end, prompt.key.as_str()), (Some(end), "ada:3"));
-    }
 }

@@ -1,76 +1,82 @@
-//! Vectors of recall storage as they lie in the database: one for each passage of an entry, and a mark how far they are made.
+//! Vectors of recall storage: one vector for each passage of an entry, and a mark in the agent's
+//! log that shows up to which entry the vectors are computed.
 
 use serde::{Deserialize, Serialize};
 
-/// The document `recall_vectors/{id}-{passage}`.
+/// The document `recall_vectors/{id}-{passage}`, which contains the vector of one passage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecallVector {
-    /// See [`vector_key`].
+    /// Key of the document; see [`vector_key`].
     #[serde(rename = "_key")]
     pub key: String,
-    /// Key of the entry and of its message.
+    /// Key of the entry in recall storage, which is also the key of the entry's message.
     pub id: String,
-    /// Place of the message.
+    /// Position (seq) of the entry's message in the agent's log.
     pub seq: u64,
-    /// Which passage of its text, from 0.
+    /// Index of the passage in the entry, from 0.
     pub passage: u64,
-    /// First byte of the passage.
+    /// Start of the passage in the entry's text, in bytes.
     pub start: u64,
-    /// First byte behind it.
+    /// End of the passage in the entry's text (exclusive), in bytes.
     pub end: u64,
-    /// What the entry is; none in rows of earlier versions, whose entries tell.
+    /// Speaker and time of the entry; `None` in rows that an earlier program version wrote.
     #[serde(flatten)]
     pub of: Option<VectorOf>,
-    /// The vector.
+    /// The vector of the passage.
     pub embedding: Vec<f64>,
-    /// Digest of what made it.
+    /// Fingerprint of the embedding model.
     pub fingerprint: String,
 }
 
-/// What the entry is that a vector is of. Its conversation is its agent, its text is in the entry alone.
+/// Speaker and time of an entry with a vector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VectorOf {
-    /// `message`, or `summary` of one that sums up what was said.
+    /// Source of the entry: `message` or `summary`.
     pub source: String,
-    /// Who spoke.
+    /// Role of the entry's speaker.
     pub role: String,
-    /// When the entry was made, ISO 8601.
+    /// Time of the entry, ISO 8601.
     pub created_at: String,
 }
 
-/// Key of the vector of one passage.
+/// Returns the document key of a passage's vector, from the entry's id and the passage's index.
 pub fn vector_key(id: &str, passage: usize) -> String {
     format!("{id}-{passage}")
 }
 
-/// The document `recall_marks/{agent}`: everything that was logged before is embedded, but for what the model refused.
+/// The document `recall_marks/{agent}`: all entries logged before this mark have vectors, except
+/// refused entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecallMark {
-    /// Digest of what made the vectors.
+    /// Fingerprint of the embedding model.
     pub fingerprint: String,
-    /// When the last embedded entry was logged, in milliseconds; none before the first one that says so.
+    /// Time when the newest entry with vectors was logged, in milliseconds; `None` if no such entry
+    /// has a time.
     pub logged_ms: Option<u64>,
-    /// Passages with a vector, about: what was replaced is counted again.
+    /// Estimated number of passages with a vector; a passage whose vector was replaced counts
+    /// twice.
     pub passages: u64,
-    /// Entries that the model refused though it answered for others: they are found by words alone, and tried again after a while.
+    /// Entries that the embedding model refused while it accepted other entries; only a word search
+    /// finds refused entries, and the server retries them later.
     pub refused: Vec<Refused>,
-    /// When the model refused the last of them, in milliseconds.
+    /// Time of the model's last refusal of an entry, in milliseconds.
     pub refused_ms: u64,
 }
 
-/// An entry that the model makes no vectors of.
+/// An entry of recall storage that the embedding model refused, and that therefore has no vectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Its key.
+    /// Key of the refused entry.
     pub id: String,
-    /// When it was logged, in milliseconds; none for entries of the first schema.
+    /// When the entry was logged, in milliseconds; `None` for entries that were stored under the
+    /// database's first schema.
     pub logged_ms: Option<u64>,
 }
 
 impl RecallMark {
-    /// Goes back to where the first of the refused entries was logged, once the last refusal is older than `pause_ms`: all of them are looked at
-    /// again.
+    /// Moves the mark back to the oldest refused entry if the last refusal is at least `pause_ms`
+    /// ago, so that the server retries all refused entries.
     pub fn try_again(&mut self, now_ms: u64, pause_ms: u64) {
         if self.refused.is_empty() || now_ms.saturating_sub(self.refused_ms) < pause_ms {
             return;
@@ -81,60 +87,29 @@ impl RecallMark {
     }
 }
 
-/// Who makes the vectors of an agent at the moment, in `recall_marks/{agent}` as `claim`: of two servers one, until it has not said so for
-/// a while.
+/// A server's exclusive and temporary right to compute an agent's vectors, stored as `claim` in
+/// `recall_marks/{agent}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// The server.
+    /// Id of the server that holds the claim.
     pub by: String,
-    /// Until when, in milliseconds since 1970.
+    /// End of the claim, in milliseconds since 1970.
     pub until_ms: u64,
 }
 
-/// A passage near to a question.
+/// A passage of recall storage whose vector is near the query's vector.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct NearPassage {
-    /// Key of the entry and of its message.
+    /// Key of the passage's entry, which is also the key of the entry's message.
     pub id: String,
-    /// Place of the message.
+    /// Position of the passage's message.
     pub seq: u64,
-    /// Which passage of its text.
+    /// Index of the passage in the entry.
     pub passage: u64,
-    /// First byte of the passage.
+    /// Start of the passage in the entry's text, in bytes.
     pub start: u64,
-    /// First byte behind it.
+    /// End of the passage in the entry's text (exclusive), in bytes.
     pub end: u64,
-    /// Cosine between both.
+    /// Cosine similarity of passage and query.
     pub similarity: f64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_refused_is_tried_again_after_a_pause_from_the_first_on() {
-        let refused = |id: &str, logged_ms| Refused { id: id.into(), logged_ms };
-        let mark = RecallMark {
-            logged_ms: Some(900),
-            refused: vec![refused("b", Some(700)), refused("a", Some(300))],
-            refused_ms: 1_000,
-            ..RecallMark::default()
-        };
-        let mut early = mark.clone();
-        early.try_again(1_999, 1_000);
-        assert_eq!(early, mark);
-        let mut late = mark.clone();
-        late.try_again(2_000, 1_000);
-        assert_eq!((late.logged_ms, late.refused.len()), (Some(300), 0));
-        let mut old = RecallMark { refused: vec![refused("a", None)], ..mark };
-        old.try_again(2_000, 1_000);
-        assert_eq!(
-            old.logged_ms, None,
-            "an entry of the first schema was logged before all others"
-        );
-        let mut none = RecallMark { logged_ms: Some(5), ..RecallMark::default() };
-        none.try_again(2_000, 1_000);
-        assert_eq!(none.logged_ms, Some(5));
-    }
 }

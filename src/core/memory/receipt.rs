@@ -1,9 +1,11 @@
-//! Receipts: the canonical text of a message, its digest, and the hash chain that proves a log was only appended to.
+//! Receipts of messages: the canonical text of a message, the digest of this text, and the hash
+//! chain over all digests.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Chain value before the first message of an agent: `SHA-256("vctx chain 1" ‖ 0x00 ‖ agent_id)`, in hex.
+/// Returns the chain value before the first message: `SHA-256("vctx chain 1" ‖ 0x00 ‖ agent_id)`,
+/// in hex.
 pub fn genesis(agent_id: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"vctx chain 1\0");
@@ -11,8 +13,8 @@ pub fn genesis(agent_id: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// Digest of a message: `SHA-256(salt ‖ 0x00 ‖ canonical)`, in hex. The salt keeps a digest from confirming a guess of the
-/// text after text and salt were forgotten.
+/// Returns the digest of a message: `SHA-256(salt ‖ 0x00 ‖ canonical)`, in hex. Once text and salt
+/// are removed, the digest cannot confirm a guess of the text.
 pub fn digest(salt: &str, canonical: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(salt.as_bytes());
@@ -21,7 +23,7 @@ pub fn digest(salt: &str, canonical: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// Next chain value: `SHA-256(previous ‖ digest)` over the two hex texts, in hex.
+/// Returns the next chain value: `SHA-256(previous ‖ digest)` over the two hex texts, in hex.
 pub fn link(previous: &str, digest: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(previous.as_bytes());
@@ -29,13 +31,15 @@ pub fn link(previous: &str, digest: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// SHA-256 of a text, in hex.
+/// Returns the SHA-256 of a text, in hex.
 pub fn sha256(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// What of a message is under its digest: `agent_id, id, seq, kind, copy_of, role, content, meta, created_at`. A message is
-/// given as `/messages` answers it (missing attributes count as null); token estimates stay out, since an agent's encoding may change.
+/// Returns the text that a message's digest covers: the fields
+/// `agent_id, id, seq, kind, copy_of, role, content, meta, created_at` as `/messages` returns them
+/// (missing values are null). The digest does not cover token estimates, because they change with
+/// the agent's token encoding.
 pub fn canonical_message(agent_id: &str, message: &Value) -> String {
     let mut fields = Map::new();
     fields.insert("agent_id".into(), json!(agent_id));
@@ -45,7 +49,9 @@ pub fn canonical_message(agent_id: &str, message: &Value) -> String {
     canonical_json(&Value::Object(fields))
 }
 
-/// JSON with sorted names, no spaces, and whole numbers without a fraction, so that a trip through a database does not change it.
+/// Formats JSON with sorted attribute names and without spaces. Whole numbers are written without a
+/// fraction. If the value is stored in the database and read again, its text therefore stays the
+/// same.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
     write_canonical(value, &mut out);
@@ -83,7 +89,7 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// 2^53: above it a double no longer holds every whole number (IEEE 754).
+/// 2^53, above which a double cannot represent every whole number (IEEE 754).
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 fn canonical_number(number: &serde_json::Number) -> String {
@@ -103,44 +109,4 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         out.push(DIGITS[usize::from(byte & 15)] as char);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_names_and_the_form_of_whole_numbers_do_not_matter() {
-        let a = json!({"b": [1, {"y": 2.0, "x": null}], "a": "ä"});
-        let b = json!({"a": "ä", "b": [1.0, {"x": null, "y": 2}]});
-        assert_eq!(canonical_json(&a), canonical_json(&b));
-        assert_eq!(canonical_json(&a), r#"{"a":"ä","b":[1,{"x":null,"y":2}]}"#);
-    }
-
-    #[test]
-    fn each_part_of_a_message_changes_its_digest() {
-        let message = json!({"id": "m1", "seq": 3, "kind": "turn", "role": "user", "content": "hi", "meta": {}, "created_at": "t"});
-        let first = digest("s", &canonical_message("a", &message));
-        for (name, other) in [
-            ("id", json!("m2")),
-            ("seq", json!(4)),
-            ("kind", json!("event")),
-            ("role", json!("tool")),
-            ("content", json!("hi ")),
-            ("meta", json!({"name": "x"})),
-            ("created_at", json!("u")),
-            ("copy_of", json!("m0")),
-        ] {
-            let mut changed = message.clone();
-            changed[name] = other;
-            assert_ne!(first, digest("s", &canonical_message("a", &changed)), "{name}");
-        }
-        assert_ne!(first, digest("s", &canonical_message("b", &message)));
-        assert_ne!(first, digest("t", &canonical_message("a", &message)));
-    }
-
-    #[test]
-    fn the_empty_text_has_the_known_sha256() {
-        assert_eq!(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    }
 }

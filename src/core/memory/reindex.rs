@@ -1,47 +1,50 @@
-//! A change of all vectors of a database to another setting, as it stands beside the setting that serves (`vctx_meta/vector`).
+//! The progress of a reindex, which computes all vectors again under the next vector setting. The
+//! progress is stored with the current vector setting in `vctx_meta/vector`.
 
 use serde::{Deserialize, Serialize};
 
 use super::archive::VectorSetting;
 
-/// The setting that will serve, and how far its vectors are.
+/// The next vector setting, and how far its vectors are computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextSetting {
-    /// What its vectors have in common.
+    /// The next vector setting.
     pub setting: VectorSetting,
-    /// Whether somebody told the change to wait.
+    /// Whether the reindex is paused.
     #[serde(default)]
     pub stopped: bool,
-    /// Whether every document had its vectors once; what lacks them since was taken in meanwhile.
+    /// Whether every document had vectors of the next setting at some moment of the reindex. If so,
+    /// a document without such vectors was ingested after that moment.
     #[serde(default)]
     pub complete: bool,
-    /// When the change was begun or gone on with last, in milliseconds of server time.
+    /// Server time when the reindex started or last resumed, in milliseconds.
     pub since_ms: u64,
-    /// Chunks that had their vectors at that time.
+    /// Number of chunks with vectors of the next setting at the time `since_ms`.
     #[serde(default)]
     pub since_chunks: u64,
 }
 
-/// A setting whose vectors serve nobody any more and go.
+/// A replaced vector setting whose vectors the server is removing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingSetting {
-    /// Its number.
+    /// Number of the vector setting.
     pub number: u64,
-    /// When it became that, in milliseconds of server time: searches that began before still look at its vectors.
+    /// Server time when the vector setting was replaced, in milliseconds; searches that began
+    /// earlier still read the setting's vectors.
     pub since_ms: u64,
-    /// Manifests up to this key are looked through; none any more when all are.
+    /// Key of the last document manifest that was read; `None` once all manifests are read.
     #[serde(default)]
     pub manifests_after: Option<String>,
-    /// Chunks up to this key are looked through.
+    /// Key of the last chunk that was read.
     #[serde(default)]
     pub after: String,
-    /// How many those are.
+    /// Number of chunks read so far.
     #[serde(default)]
     pub looked: u64,
 }
 
 impl LeavingSetting {
-    /// A setting that leaves now.
+    /// Returns the initial state of the removal of a setting's vectors.
     pub fn new(number: u64, since_ms: u64) -> Self {
         Self {
             number,

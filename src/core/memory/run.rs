@@ -1,48 +1,52 @@
-//! A run: everything from an event until the model yields; what of it stands in the core while it is open, and how it ended.
+//! The state of a run (all inferences from one input to the yield) in the agent's core, and the
+//! reasons why a run ends.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A run that is open, as it lies in `core_memory.run`: while it lives, no other run of the agent begins.
+/// An open run, stored in `core_memory.run`; while a run is open, no other run of the agent can
+/// start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRun {
-    /// Its key: the same request goes on with the same run.
+    /// Key of the run. A repeated request has the same key and continues the run.
     pub id: String,
-    /// First seq that belongs to it.
+    /// Seq of the first message of the run.
     pub cause_seq: u64,
-    /// The server that goes on with it.
+    /// The server that drives the run.
     pub owner: String,
-    /// Until then the owner counts as alive, in milliseconds since 1970 (the index `core_by_run`).
+    /// End of the lease of the server that drives the run, in milliseconds since 1970 (index
+    /// `core_by_run`).
     pub until_ms: u64,
-    /// When it began, in milliseconds since 1970.
+    /// When the run began, in milliseconds since 1970.
     pub started_ms: u64,
 }
 
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The reason for the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunReason {
-    /// The model gave control back.
+    /// The model yielded.
     Yield,
-    /// It called tools of the client, who has to run them.
+    /// The model called tools of the client, and the client must run these calls.
     ClientCalls,
-    /// The chain of heartbeats reached its depth, or the run its inferences.
+    /// The chain reached its maximum depth, or the run reached its maximum number of turns.
     Depth,
-    /// The chain or the run lasted too long.
+    /// The chain or the run reached its longest duration.
     Duration,
     /// The window has no room for a further inference.
     Tokens,
-    /// The same call had the same result again and again.
+    /// The model repeated a call too often although the result did not change.
     LoopDetected,
-    /// The model's calls stayed malformed.
+    /// The model's calls were malformed in too many consecutive answers.
     Repairs,
-    /// The model did not answer, or not in a way that can be understood.
+    /// The model gave no usable answer.
     ModelFailed,
-    /// Whoever asked for it went away, or its server did.
+    /// The caller disconnected, or the server that drove the run stopped or failed.
     Cancelled,
 }
 
 impl RunReason {
-    /// As events, answers and metrics name it.
+    /// Returns the name that events, answers and metrics use for this reason.
     pub fn text(self) -> &'static str {
         match self {
             Self::Yield => "yield",
@@ -59,27 +63,27 @@ impl RunReason {
 }
 
 /// A tool call as a model makes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// Its id.
+    /// Id of the call.
     pub id: String,
-    /// What is called.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments as they came: a JSON text, if the model was right.
+    /// Arguments of the call, normally a JSON text.
     pub arguments: String,
 }
 
 /// Tokens that the provider counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Of what was sent.
+    /// Tokens of the request.
     pub prompt: u64,
-    /// Of what was answered.
+    /// Tokens of the answer.
     pub completion: u64,
 }
 
 impl Usage {
-    /// Both together, over several inferences.
+    /// Adds the tokens of another turn of the same run.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

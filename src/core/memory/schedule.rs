@@ -1,4 +1,4 @@
-//! Schedules: when something is to happen by itself, what came of it, and the tick that a moment of one is.
+//! Schedules, which post events to an agent: their stored state, and the computation of due ticks.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,109 +6,113 @@ use serde_json::{Value, json};
 use super::receipt;
 use crate::clock::iso8601;
 
-/// The document of `schedules`.
+/// A schedule of an agent, stored as a document of the collection `schedules`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
     /// See [`schedule_key`].
     #[serde(rename = "_key")]
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent.
     pub agent_id: String,
     /// Tenant of the agent.
     pub tenant: String,
-    /// Its name, unique within the agent.
+    /// Name of the schedule, unique within the agent.
     pub name: String,
-    /// It fires again and again, so far apart, in milliseconds.
+    /// Interval between the events of a repeating schedule, in milliseconds; `None` for a schedule
+    /// with a single event.
     pub every_ms: Option<u64>,
-    /// It fires once, then, in milliseconds since 1970.
+    /// Time of the event of a schedule with a single event, in milliseconds since 1970.
     pub at_ms: Option<u64>,
-    /// What its event says.
+    /// Text of the schedule's event.
     pub content: String,
-    /// Whether the agent runs when it fires.
+    /// Whether the schedule's event starts a run.
     pub run: bool,
-    /// The moment that has not fired yet; none behind the last one.
+    /// Time of the schedule's next tick; `None` after the last tick.
     #[serde(default)]
     pub due_ms: Option<u64>,
-    /// When a server looks at it next: the moment, or later where it could not fire then.
+    /// Time when a server next checks the schedule: `due_ms`, or later after a failure.
     #[serde(default)]
     pub look_ms: Option<u64>,
-    /// Times that it could not fire, one after the other.
+    /// Number of consecutive failures to post the schedule's event.
     #[serde(default)]
     pub failures: u64,
-    /// Events that it made.
+    /// Number of events that the schedule posted.
     #[serde(default)]
     pub fired: u64,
-    /// Moments that passed without one.
+    /// Number of ticks for which no event was posted.
     #[serde(default)]
     pub missed: u64,
-    /// The last event.
+    /// The last event that the schedule posted.
     #[serde(default)]
     pub last: Option<LastTick>,
-    /// The run that the last events caused, while it is not over.
+    /// The open run that an event of the schedule started, if any.
     #[serde(default)]
     pub running: Option<TickRun>,
-    /// When it was made.
+    /// Time when the schedule was created.
     pub created_at: String,
-    /// When it was last given.
+    /// Time when the schedule was last changed.
     pub updated_at: String,
 }
 
-/// The event that a schedule made last.
+/// The last event that a schedule posted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastTick {
-    /// The moment it stands for, in milliseconds since 1970.
+    /// Scheduled time of the tick, in milliseconds since 1970.
     pub due_ms: u64,
-    /// When it was made, by the database's clock.
+    /// Time when the event was posted, by the database's clock, in milliseconds since 1970.
     pub fired_ms: u64,
-    /// Place of its message.
+    /// Position of the event's message.
     pub seq: u64,
-    /// Moments before it that passed without one.
+    /// Number of ticks that this event covers in addition to its own tick.
     pub missed: u64,
 }
 
-/// A run that a tick caused.
+/// A run started by a tick.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TickRun {
-    /// Its key: that of the tick.
+    /// Idempotency key of the tick and of its event.
     pub key: String,
-    /// Place of the tick's message.
+    /// Position of the message that contains the tick's event.
     pub seq: u64,
-    /// When the tick fired, in milliseconds since 1970.
+    /// Time when the tick's event was posted, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The server that runs it; empty: nobody yet.
+    /// The server that drives the run; empty until a server starts to drive it.
     pub owner: String,
-    /// Until then nobody else takes it over.
+    /// End of the server's lease on the run, in milliseconds since 1970.
     pub until_ms: u64,
 }
 
-/// A moment of a schedule that has come.
+/// A due tick of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// The moment.
+    /// Scheduled time of the tick, in milliseconds since 1970.
     pub due_ms: u64,
-    /// Moments behind it that have come too: nobody was there to fire them, and one event stands for all.
+    /// Number of later ticks that are also due, for example because no server was running. One
+    /// event covers all due ticks.
     pub missed: u64,
-    /// The next moment, which has not come; none of what fires once.
+    /// Time of the schedule's next tick; `None` for a schedule with a single event.
     pub next_ms: Option<u64>,
 }
 
-/// A schedule that fires with a change.
+/// Changes to a schedule's document after a tick, written together with the tick's event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fired {
-    /// Its name.
+pub struct TickResult {
+    /// Name of the schedule.
     pub name: String,
-    /// The moment.
+    /// Scheduled time of the tick, in milliseconds since 1970.
     pub due_ms: u64,
-    /// The next one.
+    /// Time of the schedule's next tick; `None` after the last tick.
     pub next_ms: Option<u64>,
-    /// The event.
+    /// The posted event.
     pub last: LastTick,
-    /// The run that it causes, unless one is on its way.
+    /// The run that the tick starts, if any. This run is not stored while an earlier run of the
+    /// schedule is open.
     pub running: Option<TickRun>,
 }
 
 impl Schedule {
-    /// The tick of this moment; none while none has come. Moments keep their distance from the first one, however late one fires.
+    /// Returns the schedule's tick that is due at `now_ms`, if any. Ticks stay at whole multiples
+    /// of the interval after the first tick, even if an event is posted late.
     pub fn tick(&self, now_ms: u64) -> Option<Tick> {
         let due_ms = self.due_ms.filter(|due_ms| *due_ms <= now_ms)?;
         Some(match self.every_ms {
@@ -120,7 +124,7 @@ impl Schedule {
         })
     }
 
-    /// What is told of it outside.
+    /// Returns the JSON form of the schedule for answers to callers.
     pub fn public(&self) -> Value {
         let last = self.last.as_ref().map(|last| {
             json!({"due": iso8601(last.due_ms), "fired_at": iso8601(last.fired_ms), "seq": last.seq, "missed": last.missed})
@@ -134,47 +138,13 @@ impl Schedule {
     }
 }
 
-/// Key of an agent's schedule: names of agents and schedules together may be longer than a document key.
+/// Returns the document key of an agent's schedule. The key is a hash, because the joined names of
+/// agent and schedule may be too long for a document key.
 pub fn schedule_key(agent_id: &str, name: &str) -> String {
     receipt::sha256(&format!("{agent_id}\0{name}"))
 }
 
-/// Idempotency key of a tick: whoever fires it, it fires once.
+/// Returns the idempotency key of a tick; all servers compute the same key.
 pub fn tick_key(name: &str, due_ms: u64) -> String {
     format!("tick/{name}/{due_ms}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn schedule(every_ms: Option<u64>, due_ms: u64) -> Schedule {
-        let at_ms = every_ms.is_none().then_some(due_ms);
-        serde_json::from_value(json!({"_key": "k", "agent_id": "ada", "tenant": "", "name": "n", "every_ms": every_ms, "at_ms": at_ms,
-            "content": "c", "run": false, "due_ms": due_ms, "created_at": "", "updated_at": ""}))
-        .expect("a schedule")
-    }
-
-    #[test]
-    fn one_tick_stands_for_all_that_were_missed_and_the_rhythm_stays() {
-        for (now_ms, wanted) in [
-            (9_999, None),
-            (10_000, Some((0, 11_000))),
-            (10_999, Some((0, 11_000))),
-            (11_000, Some((1, 12_000))),
-            (3_610_500, Some((3_600, 3_611_000))),
-        ] {
-            let tick = schedule(Some(1_000), 10_000).tick(now_ms);
-            assert_eq!(tick.map(|t| t.due_ms), wanted.map(|_| 10_000));
-            assert_eq!(tick.map(|t| (t.missed, t.next_ms)), wanted.map(|(m, n)| (m, Some(n))));
-        }
-    }
-
-    #[test]
-    fn what_fires_once_fires_late_rather_than_never_and_has_no_next_moment() {
-        let once = schedule(None, 10_000);
-        assert_eq!(once.tick(9_999), None);
-        let late = once.tick(99_000).expect("a tick");
-        assert_eq!((late.due_ms, late.missed, late.next_ms), (10_000, 0, None));
-    }
 }

@@ -1,4 +1,5 @@
-//! The proof that a log of messages was only appended to: digests, chain, density, evictions and the core's own figures, row by row.
+//! Verifies that no row of an agent's log was changed, reordered or deleted. The verification
+//! checks digests, the hash chain, gapless seqs, evictions and counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,124 +7,131 @@ use serde_json::Value;
 
 use crate::memory::receipt;
 
-/// Faults kept word by word in a report; further ones are only counted.
+/// Maximum number of faults that a report lists; further faults are only counted.
 pub const FAULTS_MAX: usize = 50;
 
-/// Rows compared with each other to find out whether two of them were swapped.
+/// Maximum number of rows with a wrong digest that are compared with each other to find swapped
+/// rows.
 const SWAP_CANDIDATES_MAX: usize = 64;
 
-/// What can be wrong with a row, or with the core that counts the rows.
+/// What is wrong with a row of the log, or with the core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The state or a row has not the shape of an answer of this server.
+    /// The agent's state or a row of the log has an unexpected shape.
     Shape,
-    /// A sequence number is absent.
+    /// A row is missing: the log has no row with this seq.
     Missing,
-    /// A sequence number comes twice or after a greater one.
+    /// A seq of the log is repeated or out of order.
     Order,
-    /// The content is not what the digest was made of.
+    /// The content of a message does not match the digest.
     Digest,
-    /// The chain value does not follow from the row before and the digest.
+    /// A row's chain value does not follow from the previous chain value and the row's digest.
     Chain,
-    /// The row left the queue, but nothing logged its eviction.
+    /// The message left the queue without a logged eviction.
     EdgeMissing,
-    /// The row is still in the queue, but is logged as evicted.
+    /// The message is in the queue, although an edge logs its eviction.
     EdgeEarly,
-    /// A copy is logged: what it stands for would be in recall storage twice.
+    /// A copy of a message has its own entry in recall storage, which therefore contains the
+    /// message twice.
     EdgeDouble,
-    /// `in_queue` does not say what `head_seq` says.
+    /// `in_queue` contradicts `head_seq`.
     InQueue,
-    /// The time of creation does not rise with the sequence.
+    /// A message's `created_at` is not later than the previous message's.
     Time,
-    /// The core's chain head is not the chain value of the row it counts to.
+    /// The head of the hash chain in the core is not the chain value of the log's last row.
     ChainHead,
-    /// The core counts other rows than there are.
+    /// The core's counts differ from the log's rows.
     Count,
-    /// The text of the row went by its age, though the row is still in the queue.
+    /// Retention removed the text of a message that is still in the queue.
     ExpiredEarly,
 }
 
 impl FaultKind {
-    /// One word for people and machines.
+    /// Returns the name of the fault in reports.
     pub fn name(self) -> &'static str {
         match self {
-            FaultKind::Shape => "shape",
-            FaultKind::Missing => "missing",
-            FaultKind::Order => "order",
-            FaultKind::Digest => "digest",
-            FaultKind::Chain => "chain",
-            FaultKind::EdgeMissing => "edge_missing",
-            FaultKind::EdgeEarly => "edge_early",
-            FaultKind::EdgeDouble => "edge_double",
-            FaultKind::InQueue => "in_queue",
-            FaultKind::Time => "time",
-            FaultKind::ChainHead => "chain_head",
-            FaultKind::Count => "count",
-            FaultKind::ExpiredEarly => "expired_early",
+            Self::Shape => "shape",
+            Self::Missing => "missing",
+            Self::Order => "order",
+            Self::Digest => "digest",
+            Self::Chain => "chain",
+            Self::EdgeMissing => "edge_missing",
+            Self::EdgeEarly => "edge_early",
+            Self::EdgeDouble => "edge_double",
+            Self::InQueue => "in_queue",
+            Self::Time => "time",
+            Self::ChainHead => "chain_head",
+            Self::Count => "count",
+            Self::ExpiredEarly => "expired_early",
         }
     }
 }
 
-/// One thing that is not as it must be.
+/// A fault that the verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of fault it is.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// The row; `None` when the core itself is at fault.
+    /// Seq of the faulty row; `None` for a fault of the core.
     pub seq: Option<u64>,
-    /// Id of the row, where there is a row.
+    /// Id of the faulty row, if the row has one.
     pub id: Option<String>,
-    /// What is wrong, in one sentence.
+    /// The fault, described in one sentence.
     pub what: String,
-    /// What would be right.
+    /// The right value.
     pub expected: String,
-    /// What is there.
+    /// The value found.
     pub found: String,
 }
 
-/// What verification found out about one agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The result of a verification of an agent's log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Whose memory.
+    /// Name of the agent.
     pub agent: String,
-    /// Rows read up to the state's `next_seq`.
+    /// Number of rows read, up to the `next_seq` of the agent's state.
     pub messages: u64,
-    /// Turns and events in the queue.
+    /// Number of messages of the kinds `turn` and `event` in the queue.
     pub kept: u64,
-    /// Turns and events evicted.
+    /// Number of evicted messages of the kinds `turn` and `event`.
     pub evicted: u64,
-    /// Copies, recall entries and spooled parts: rows beside the conversation.
+    /// Number of rows of other kinds: copies, entries from `write_recall`, and parts of spooled
+    /// results.
     pub other: u64,
-    /// Rows whose text and salt were forgotten; their place in the chain still holds.
+    /// Number of rows whose text and salt were forgotten; these rows are still linked in the hash
+    /// chain.
     pub forgotten: u64,
-    /// Rows whose text and salt went by the policy of retention; their place in the chain still holds.
+    /// Number of rows whose text and salt were removed by retention; these rows are still linked in
+    /// the hash chain.
     pub expired: u64,
-    /// Rows whose entry went by that policy and whose text is about to.
+    /// Number of rows whose entry in recall storage was already removed by retention, but whose
+    /// text was not removed yet.
     pub expiring: u64,
-    /// Evicted rows per batch, in the order of the batches.
+    /// Id of each eviction and its number of rows, in the order of the log.
     pub batches: Vec<(String, u64)>,
-    /// Chain value that the core holds.
+    /// Chain value of the newest message, as the core states it.
     pub chain_head: String,
-    /// Messages that the core counts under it.
+    /// Number of messages in the hash chain, as the core states it.
     pub chain_length: u64,
-    /// The broken rows, first row first, at most [`FAULTS_MAX`].
+    /// Faults in order of the log's rows, at most [`FAULTS_MAX`].
     pub faults: Vec<Fault>,
-    /// Faults beyond those listed.
+    /// Number of faults that the report does not list.
     pub faults_more: u64,
 }
 
 impl Report {
-    /// True when nothing is wrong.
+    /// Returns whether the verification found no fault.
     pub fn holds(&self) -> bool {
         self.faults.is_empty()
     }
 }
 
-/// The figures of an agent's state that the rows must agree with.
+/// The values of an agent's state that the log's rows must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Core {
     agent: String,
-    /// The name under the digests: with its tenant, where the state tells one.
+    /// The agent's name as the messages' digests cover it; if the agent has a tenant, this name
+    /// includes the tenant.
     agent_id: String,
     version: u64,
     head_seq: u64,
@@ -132,11 +140,11 @@ struct Core {
     tokens: u64,
     chain_head: String,
     chain_length: u64,
-    /// Messages that the core counts as expired.
+    /// Number of expired messages, as the core states it.
     expired: u64,
-    /// Messages that the core counts as forgotten; none where the state does not count them.
+    /// Number of forgotten messages, as the core states it; `None` in a core without this count.
     forgotten: Option<u64>,
-    /// The moment before which entries go by the policy of retention; empty: none does.
+    /// Time before which retention removes entries of recall storage; empty without retention.
     before: String,
 }
 
@@ -165,7 +173,7 @@ impl Core {
             tokens: number("/queue/tokens")?,
             chain_head: text("/chain/head")?,
             chain_length: number("/chain/length")?,
-            // States from before there was a policy of retention have neither.
+            // Earlier program versions, which had no retention, wrote states without these counts.
             expired: number("/expired/messages").unwrap_or(0),
             forgotten: number("/forgotten/messages").ok(),
             before: text("/retention/before").unwrap_or_default(),
@@ -173,111 +181,90 @@ impl Core {
     }
 }
 
-/// Reads rows in the order they are answered and ends with a [`Report`]. Rows that arrive while the log is read are left out:
-/// the state taken before says where to stop, the state taken after says which evictions may have happened meanwhile.
+/// Checks the rows of a log in order and returns a [`Report`]. The agent's state is read twice. The
+/// state read before the rows determines the last row to check. The state read after the rows shows
+/// which messages were evicted in the meantime.
 pub struct Verifier {
     core: Core,
-    /// Sequence number the next row must have.
+    report: Report,
+    /// Seq that the next row must have.
     next: u64,
-    /// Chain value of the row before; `None` after a gap, when there is nothing to follow from.
+    /// Chain value of the previous row; `None` after a gap in the seqs.
     chain: Option<String>,
     created_at: String,
-    messages: u64,
-    kept: u64,
-    evicted: u64,
-    other: u64,
-    forgotten: u64,
-    expired: u64,
-    expiring: u64,
-    /// Rows without an entry that may have become old enough while the log was read.
+    /// Rows without an entry in recall storage. Retention may have removed the entries while the
+    /// log was read.
     unlogged: Vec<Unlogged>,
     queue_count: u64,
     queue_tokens: u64,
-    batches: BTreeMap<u64, (String, u64)>,
-    batch_of: BTreeMap<String, u64>,
-    /// Rows gone beyond the head of the first state, and whether an edge tells so: right only if the head moved meanwhile.
+    /// Index of each eviction in `batches` of the report, by the eviction's id.
+    batch_of: BTreeMap<String, usize>,
+    /// Seq and id of each evicted row that is in the queue according to the state read before the
+    /// rows, and whether an edge logs the eviction. Such a row is valid only if, in the state read
+    /// after the rows, the queue begins after the row.
     early: Vec<(u64, Option<String>, bool)>,
     swapped: Vec<(u64, Value, String)>,
-    faults: Vec<Fault>,
-    faults_more: u64,
 }
 
 impl Verifier {
-    /// Begins with the agent's state as the server answered it before the rows were read. An error says what of it is missing.
+    /// Starts a verification with the agent's state that was read before the rows. An error names
+    /// the field that the state lacks.
     pub fn new(state: &Value) -> Result<Verifier, String> {
         let core = Core::read(state)?;
-        let genesis = receipt::genesis(&core.agent_id);
         Ok(Verifier {
-            core,
+            report: Report {
+                agent: core.agent.clone(),
+                chain_head: core.chain_head.clone(),
+                chain_length: core.chain_length,
+                ..Report::default()
+            },
             next: 1,
-            chain: Some(genesis),
+            chain: Some(receipt::genesis(&core.agent_id)),
             created_at: String::new(),
-            messages: 0,
-            kept: 0,
-            evicted: 0,
-            other: 0,
-            forgotten: 0,
-            expired: 0,
-            expiring: 0,
             unlogged: Vec::new(),
             queue_count: 0,
             queue_tokens: 0,
-            batches: BTreeMap::new(),
             batch_of: BTreeMap::new(),
             early: Vec::new(),
             swapped: Vec::new(),
-            faults: Vec::new(),
-            faults_more: 0,
+            core,
         })
     }
 
-    /// Whether rows from here on are newer than the state and not judged.
+    /// Returns whether all further rows are newer than the state read before the rows, so that they
+    /// need no check.
     pub fn is_complete(&self) -> bool {
         self.next >= self.core.next_seq
     }
 
-    /// Takes the next row.
+    /// Checks the next row of the log.
     pub fn message(&mut self, message: &Value) {
         let id = message.get("id").and_then(Value::as_str).map(str::to_string);
         let Some(seq) = message.get("seq").and_then(whole) else {
-            let found = message.get("seq").cloned().unwrap_or(Value::Null).to_string();
-            self.fault(
-                FaultKind::Shape,
-                None,
-                id,
-                "a row has no sequence number",
-                "a whole number".into(),
-                found,
-            );
+            let found = message.get("seq").cloned().unwrap_or(Value::Null);
+            let what = "a row has no sequence number";
+            self.fault(FaultKind::Shape, None, &id, what, "a whole number", found);
             return;
         };
         if seq >= self.core.next_seq {
             return;
         }
-        self.messages += 1;
-        self.place(seq, &id);
+        self.report.messages += 1;
+        self.position(seq, &id);
         self.digest_and_chain(seq, &id, message);
         self.time(seq, &id, message);
         self.queue(seq, &id, message);
     }
 
-    fn place(&mut self, seq: u64, id: &Option<String>) {
+    fn position(&mut self, seq: u64, id: &Option<String>) {
         if seq < self.next {
-            let what = "the sequence number came before, or after a greater one";
-            self.fault(
-                FaultKind::Order,
-                Some(seq),
-                id.clone(),
-                what,
-                self.next.to_string(),
-                seq.to_string(),
-            );
+            let what = "the sequence number is repeated, or follows a greater number";
+            self.fault(FaultKind::Order, Some(seq), id, what, self.next, seq);
             self.chain = None;
             return;
         }
         if seq > self.next {
             self.missing(self.next, seq - 1);
-            self.chain = None;
         }
         self.next = seq + 1;
     }
@@ -288,14 +275,8 @@ impl Verifier {
         } else {
             format!("messages {first} to {last} are missing")
         };
-        self.fault(
-            FaultKind::Missing,
-            Some(first),
-            None,
-            &what,
-            "every number once".into(),
-            "no row".into(),
-        );
+        self.fault(FaultKind::Missing, Some(first), &None, what, "every number once", "no row");
+        self.chain = None;
     }
 
     fn digest_and_chain(&mut self, seq: u64, id: &Option<String>, message: &Value) {
@@ -303,55 +284,31 @@ impl Verifier {
         let stored_chain = text_of(message, "chain");
         match forgotten(message) {
             Some(true) if expired(message) && message["forgotten_at"].is_null() => {
-                self.expired += 1;
+                self.report.expired += 1;
             }
-            Some(true) => self.forgotten += 1,
+            Some(true) => self.report.forgotten += 1,
             Some(false) => {
                 let canonical = receipt::canonical_message(&self.core.agent_id, message);
                 let made = receipt::digest(&text_of(message, "salt"), &canonical);
                 if made != stored_digest {
                     let what = "the row is not what its digest was made of";
-                    self.fault(
-                        FaultKind::Digest,
-                        Some(seq),
-                        id.clone(),
-                        what,
-                        stored_digest.clone(),
-                        made,
-                    );
+                    self.fault(FaultKind::Digest, Some(seq), id, what, &stored_digest, made);
                     if self.swapped.len() < SWAP_CANDIDATES_MAX {
                         self.swapped.push((seq, message.clone(), stored_digest.clone()));
                     }
                 }
             }
             None => {
-                let what =
-                    "either text or salt is absent: a message is forgotten whole or not at all";
-                self.fault(
-                    FaultKind::Digest,
-                    Some(seq),
-                    id.clone(),
-                    what,
-                    "both or none".into(),
-                    "one of them".into(),
-                );
+                let what = "only one of text and salt is absent: a removal always removes both";
+                self.fault(FaultKind::Digest, Some(seq), id, what, "both or none", "one of them");
             }
         }
         if let Some(before) = &self.chain {
             let made = receipt::link(before, &stored_digest);
             if made != stored_chain {
-                let what = format!(
-                    "the chain value does not follow from message {}",
-                    seq.saturating_sub(1)
-                );
-                self.fault(
-                    FaultKind::Chain,
-                    Some(seq),
-                    id.clone(),
-                    &what,
-                    made,
-                    stored_chain.clone(),
-                );
+                let before = seq.saturating_sub(1);
+                let what = format!("the chain value does not follow from message {before}");
+                self.fault(FaultKind::Chain, Some(seq), id, what, made, &stored_chain);
             }
         }
         self.chain = Some(stored_chain);
@@ -362,7 +319,7 @@ impl Verifier {
         if created_at <= self.created_at {
             let what = "created_at does not rise with the sequence";
             let after = format!("after {}", self.created_at);
-            self.fault(FaultKind::Time, Some(seq), id.clone(), what, after, created_at.clone());
+            self.fault(FaultKind::Time, Some(seq), id, what, after, &created_at);
         }
         self.created_at = created_at;
     }
@@ -374,48 +331,42 @@ impl Verifier {
         let batch = message.get("evicted_batch_id").and_then(Value::as_str);
         let in_queue = message.get("in_queue").and_then(Value::as_bool);
         let inside = seq >= self.core.head_seq;
+        let is_held = queued && inside && in_queue == Some(true);
+        if is_held {
+            self.queue_count += 1;
+            self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
+        }
         if expired(message) {
-            let in_queue = queued && inside && in_queue == Some(true);
-            if in_queue {
-                self.queue_count += 1;
-                self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
+            if is_held {
+                let what =
+                    "the text was removed because of its age, although the message is in the queue";
+                self.fault(FaultKind::ExpiredEarly, Some(seq), id, what, "a text", "none");
             }
-            self.gone(seq, id, in_queue);
             return;
         }
         if !(queued || matches!(kind.as_str(), "recall" | "spool")) {
             let what = "the kind of the row is unknown";
-            self.fault(
-                FaultKind::Shape,
-                Some(seq),
-                id.clone(),
-                what,
-                "turn, event, copy, recall or spool".into(),
-                kind.clone(),
-            );
-        }
-        if queued && inside && in_queue == Some(true) {
-            self.queue_count += 1;
-            self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
+            let wanted = "turn, event, copy, recall or spool";
+            self.fault(FaultKind::Shape, Some(seq), id, what, wanted, &kind);
         }
         if !turn {
-            self.other += 1;
+            self.report.other += 1;
         } else if batch.is_some() {
-            self.evicted += 1;
+            self.report.evicted += 1;
         } else {
-            self.kept += 1;
+            self.report.kept += 1;
         }
         if let Some(batch) = batch {
-            self.count_batch(seq, batch);
+            self.count_batch(batch);
         }
-        // An entry that was written straight into recall storage has an edge, but no eviction that wrote it.
+        // A message from `write_recall` has an edge without an eviction id.
         let logged = message.get("logged").and_then(Value::as_bool) == Some(true);
+        let head = self.core.head_seq;
         let unlogged = match kind.as_str() {
             "recall" | "spool" if !logged => {
                 Some((format!("a {kind} entry has no edge"), "an edge"))
             }
             _ if turn && !inside && batch.is_none() => {
-                let head = self.core.head_seq;
                 let what = format!(
                     "the queue begins at {head}, but no edge logs the eviction of this message"
                 );
@@ -428,43 +379,26 @@ impl Verifier {
             self.without_entry(Unlogged { seq, id: id.clone(), created_at, what, wanted });
         }
         if kind == "copy" && (logged || batch.is_some()) {
-            let what = "a copy is logged, so what it stands for is in recall storage twice";
-            let (wanted, found) = ("no edge".to_owned(), "an edge".to_owned());
-            self.fault(FaultKind::EdgeDouble, Some(seq), id.clone(), what, wanted, found);
+            let what = "a copy is logged, so its original is in recall storage twice";
+            self.fault(FaultKind::EdgeDouble, Some(seq), id, what, "no edge", "an edge");
         }
-        // A copy leaves without a trace but that it is gone.
+        // The eviction of a copy of a message adds no edge.
         let left = if turn { batch.is_some() } else { queued && in_queue == Some(false) };
         if inside && left {
             self.early.push((seq, id.clone(), turn));
         } else if in_queue != Some(queued && inside) {
-            let what =
-                format!("the queue begins at {}, but in_queue says otherwise", self.core.head_seq);
+            let what = format!("the queue begins at {head}, but in_queue says otherwise");
             let found = in_queue.map_or_else(|| "none".to_string(), |value| value.to_string());
-            self.fault(
-                FaultKind::InQueue,
-                Some(seq),
-                id.clone(),
-                &what,
-                (queued && inside).to_string(),
-                found,
-            );
+            self.fault(FaultKind::InQueue, Some(seq), id, what, queued && inside, found);
         }
     }
 
-    /// A row whose text went by its age: out of the queue, and with nothing that logs it.
-    fn gone(&mut self, seq: u64, id: &Option<String>, in_queue: bool) {
-        if in_queue {
-            let what = "the text went by its age, though the message stands in the queue";
-            let (wanted, found) = ("a text".to_owned(), "none".to_owned());
-            self.fault(FaultKind::ExpiredEarly, Some(seq), id.clone(), what, wanted, found);
-        }
-    }
-
-    /// An entry that is not there: gone by the policy of retention, or lost. What became old enough while the log was read is judged by the
-    /// state that is taken after it.
+    /// Handles a row without an entry in recall storage. Either retention removed the entry, or the
+    /// entry is lost. If the state read before the rows cannot explain the missing entry, the row
+    /// is checked again with the state read after the rows.
     fn without_entry(&mut self, row: Unlogged) {
         if row.created_at < self.core.before {
-            self.expiring += 1;
+            self.report.expiring += 1;
         } else if self.core.before.is_empty() {
             self.lost(row);
         } else {
@@ -473,29 +407,33 @@ impl Verifier {
     }
 
     fn lost(&mut self, row: Unlogged) {
-        let (seq, wanted, found) = (Some(row.seq), row.wanted.into(), "none".to_owned());
-        self.fault(FaultKind::EdgeMissing, seq, row.id, &row.what, wanted, found);
+        self.fault(FaultKind::EdgeMissing, Some(row.seq), &row.id, row.what, row.wanted, "none");
     }
 
     fn entries_gone(&mut self, after: &Core) {
         for row in std::mem::take(&mut self.unlogged) {
             match row.created_at < after.before {
-                true => self.expiring += 1,
+                true => self.report.expiring += 1,
                 false => self.lost(row),
             }
         }
     }
 
-    fn count_batch(&mut self, seq: u64, batch: &str) {
-        let first = *self.batch_of.entry(batch.to_string()).or_insert(seq);
-        self.batches.entry(first).or_insert_with(|| (batch.to_string(), 0)).1 += 1;
+    fn count_batch(&mut self, batch: &str) {
+        let batches = &mut self.report.batches;
+        let at = *self.batch_of.entry(batch.to_string()).or_insert_with(|| {
+            batches.push((batch.to_string(), 0));
+            batches.len() - 1
+        });
+        batches[at].1 += 1;
     }
 
-    /// Ends with the state taken after the rows were read (the same one, when nothing can have happened meanwhile).
+    /// Finishes the verification with the agent's state that was read after the rows. The caller
+    /// may pass the state that was read before the rows again, if no write was possible while the
+    /// rows were read.
     pub fn finish(mut self, after: &Value) -> Report {
         if self.next < self.core.next_seq {
             self.missing(self.next, self.core.next_seq - 1);
-            self.chain = None;
         }
         match Core::read(after) {
             Ok(after) => {
@@ -503,35 +441,18 @@ impl Verifier {
                 self.evicted_too_early(&after);
                 self.figures(&after);
             }
-            Err(what) => {
-                self.fault(FaultKind::Shape, None, None, &what, "a state".into(), "none".into())
-            }
+            Err(what) => self.fault(FaultKind::Shape, None, &None, what, "a state", "none"),
         }
         self.explain_swaps();
-        self.faults.sort_by_key(|fault| fault.seq.unwrap_or(u64::MAX));
-        Report {
-            agent: self.core.agent,
-            messages: self.messages,
-            kept: self.kept,
-            evicted: self.evicted,
-            other: self.other,
-            forgotten: self.forgotten,
-            expired: self.expired,
-            expiring: self.expiring,
-            batches: self.batches.into_values().collect(),
-            chain_head: self.core.chain_head,
-            chain_length: self.core.chain_length,
-            faults: self.faults,
-            faults_more: self.faults_more,
-        }
+        self.report.faults.sort_by_key(|fault| fault.seq.unwrap_or(u64::MAX));
+        self.report
     }
 
     fn evicted_too_early(&mut self, after: &Core) {
-        for (seq, id, logged) in std::mem::take(&mut self.early) {
-            if seq < after.head_seq {
-                continue;
-            }
-            let head = after.head_seq;
+        let head = after.head_seq;
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|(seq, _, _)| *seq >= head);
+        for (seq, id, logged) in early {
             let (kind, what, wanted, found) = if logged {
                 let what =
                     format!("the queue begins at {head}, yet the message is logged as evicted");
@@ -540,56 +461,48 @@ impl Verifier {
                 let what = format!("the queue begins at {head}, but in_queue says otherwise");
                 (FaultKind::InQueue, what, "true", "false")
             };
-            self.fault(kind, Some(seq), id, &what, wanted.into(), found.into());
+            self.fault(kind, Some(seq), &id, what, wanted, found);
         }
     }
 
     fn figures(&mut self, after: &Core) {
         let core = self.core.clone();
-        let mut check = |kind: FaultKind, what: &str, expected: String, found: String| {
-            if expected != found {
-                self.fault(kind, None, None, what, expected, found);
-            }
-        };
         let rows = core.next_seq.saturating_sub(1);
-        check(
-            FaultKind::Count,
-            "the core's chain length is not the number of rows",
-            rows.to_string(),
-            core.chain_length.to_string(),
-        );
+        let mut counts =
+            vec![("the core's chain length is not the number of rows", rows, core.chain_length)];
         if after.version == core.version {
-            let (count, tokens, expired) = (self.queue_count, self.queue_tokens, self.expired);
-            let forgotten = self.forgotten;
-            let mut check = |what: &str, expected: u64, found: u64| {
-                if expected != found {
-                    self.fault(
-                        FaultKind::Count,
-                        None,
-                        None,
-                        what,
-                        expected.to_string(),
-                        found.to_string(),
-                    );
-                }
-            };
-            check("the core counts other messages in the queue than there are", count, core.count);
-            check(
-                "the core counts other tokens in the queue than its messages have",
-                tokens,
-                core.tokens,
-            );
-            check("the core counts other expired messages than there are", expired, core.expired);
-            let told = core.forgotten.unwrap_or(forgotten);
-            check("the core counts other forgotten messages than there are", forgotten, told);
+            let (expired, forgotten) = (self.report.expired, self.report.forgotten);
+            counts.extend([
+                (
+                    "the core's count of messages in the queue is wrong",
+                    self.queue_count,
+                    core.count,
+                ),
+                (
+                    "the core's count of tokens in the queue is wrong",
+                    self.queue_tokens,
+                    core.tokens,
+                ),
+                ("the core's count of expired messages is wrong", expired, core.expired),
+                (
+                    "the core's count of forgotten messages is wrong",
+                    forgotten,
+                    core.forgotten.unwrap_or(forgotten),
+                ),
+            ]);
+        }
+        for (what, expected, found) in counts {
+            if expected != found {
+                self.fault(FaultKind::Count, None, &None, what, expected, found);
+            }
         }
         if let Some(chain) = self.chain.clone().filter(|chain| *chain != core.chain_head) {
             let what = "the core's chain head is not the chain value of the last message";
-            self.fault(FaultKind::ChainHead, None, None, what, chain, core.chain_head);
+            self.fault(FaultKind::ChainHead, None, &None, what, chain, core.chain_head);
         }
     }
 
-    /// Two rows that carry each other's number are said to be swapped, which the two digests alone do not tell a reader.
+    /// Reports two rows with exchanged seqs as one swap instead of two wrong digests.
     fn explain_swaps(&mut self) {
         let rows = std::mem::take(&mut self.swapped);
         let numbers: BTreeSet<u64> = rows.iter().map(|(seq, _, _)| *seq).collect();
@@ -597,18 +510,14 @@ impl Verifier {
             let fits = numbers.iter().find(|other| {
                 let mut moved = message.clone();
                 moved["seq"] = Value::from(**other);
-                *other != seq
-                    && receipt::digest(
-                        &text_of(message, "salt"),
-                        &receipt::canonical_message(&self.core.agent_id, &moved),
-                    ) == *digest
+                let canonical = receipt::canonical_message(&self.core.agent_id, &moved);
+                *other != seq && receipt::digest(&text_of(message, "salt"), &canonical) == *digest
             });
             let Some(other) = fits else { continue };
-            let fault = self
-                .faults
-                .iter_mut()
-                .find(|fault| fault.seq == Some(*seq) && fault.kind == FaultKind::Digest);
-            if let Some(fault) = fault {
+            let faults = &mut self.report.faults;
+            let is_fault =
+                |fault: &&mut Fault| fault.seq == Some(*seq) && fault.kind == FaultKind::Digest;
+            if let Some(fault) = faults.iter_mut().find(is_fault) {
                 fault.what = format!(
                     "the row carries number {seq}, but its digest was made with number {other}: rows were swapped"
                 );
@@ -620,20 +529,28 @@ impl Verifier {
         &mut self,
         kind: FaultKind,
         seq: Option<u64>,
-        id: Option<String>,
-        what: &str,
-        expected: String,
-        found: String,
+        id: &Option<String>,
+        what: impl Into<String>,
+        expected: impl ToString,
+        found: impl ToString,
     ) {
-        if self.faults.len() == FAULTS_MAX {
-            self.faults_more += 1;
+        if self.report.faults.len() == FAULTS_MAX {
+            self.report.faults_more += 1;
             return;
         }
-        self.faults.push(Fault { kind, seq, id, what: what.to_string(), expected, found });
+        let (expected, found) = (expected.to_string(), found.to_string());
+        self.report.faults.push(Fault {
+            kind,
+            seq,
+            id: id.clone(),
+            what: what.into(),
+            expected,
+            found,
+        });
     }
 }
 
-/// A row that should be logged and is not.
+/// A row without its expected entry in recall storage, and the fault to report.
 struct Unlogged {
     seq: u64,
     id: Option<String>,
@@ -642,12 +559,13 @@ struct Unlogged {
     wanted: &'static str,
 }
 
-/// Whether the text went by the policy of retention: then it is gone, and the row says when.
+/// Returns whether retention removed the row's text.
 fn expired(message: &Value) -> bool {
     message.get("expired_at").is_some_and(Value::is_string) && forgotten(message) == Some(true)
 }
 
-/// `Some(true)` when text and salt are both gone, `Some(false)` when both are there, `None` when one is missing.
+/// Returns `Some(true)` for a row without text and salt, `Some(false)` for a row with text and
+/// salt, and `None` for a row with only one of the two.
 fn forgotten(message: &Value) -> Option<bool> {
     let absent = |name: &str| message.get(name).is_none_or(Value::is_null);
     match (absent("salt"), absent("content")) {
@@ -657,7 +575,7 @@ fn forgotten(message: &Value) -> Option<bool> {
     }
 }
 
-/// A whole number, also when a trip through a database has made it a float.
+/// Reads a non-negative whole number, which may be written as a float.
 pub fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         value
@@ -667,10 +585,7 @@ pub fn whole(value: &Value) -> Option<u64> {
     })
 }
 
-/// A text attribute, empty without it.
+/// Reads a text attribute; a missing attribute gives an empty text.
 pub fn text_of(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_string()
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -1,22 +1,26 @@
-//! The answer to a client: what it sees of all that was said since its last message, and how it ends.
+//! The answer to a client of the OpenAI API: the part of an agent's messages that the client sees,
+//! and the reason why the answer ended.
 
 use serde_json::{Value, json};
 
+use crate::memory::conversation::{ClientCall, ClientMessage};
 use crate::memory::message::{Kind, Message, Role};
-use crate::memory::thread::{Seen, SeenCall};
 
-/// What every form of an answer says of itself.
+/// The fields at the beginning of an answer, common to the chat form and the responses form.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// Digest of the place that is answered; ids are made of it, so that the same request has the same ids.
+    /// Digest of the client's conversation thread up to and including the message that is answered.
+    /// The answer's ids are derived from this digest, so equal requests have answers with equal
+    /// ids.
     pub thread: String,
-    /// When that message was appended, in seconds since 1970.
+    /// Time of the answered message, in seconds since 1970.
     pub created_s: u64,
-    /// The model as the client named it.
+    /// The model name in the request.
     pub model: String,
-    /// Agent and branch, under `vctx`.
+    /// Value of the answer's field `vctx`: the agent's name and, if the agent is a branch, its
+    /// parent.
     pub told: Value,
-    /// What a request gave to be said again with its answer.
+    /// Fields of the request that the answer repeats.
     pub echo: serde_json::Map<String, Value>,
 }
 
@@ -29,27 +33,27 @@ impl Head {
         format!("resp_{}", self.thread)
     }
 
-    /// Id of a part of the answer.
+    /// Returns the id of an item in the answer, for example a message or a function call.
     pub(super) fn part_id(&self, kind: &str, number: usize) -> String {
         format!("{kind}_{}_{number}", self.thread)
     }
 }
 
-/// Why an answer ends.
+/// The reason why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The model was done.
+    /// The model finished.
     Stop,
-    /// It calls tools of the client.
+    /// The answer calls tools of the client.
     ToolCalls,
-    /// A budget ended it: of tokens, of turns, of time.
+    /// A budget of tokens, turns or time ended the answer.
     Length,
-    /// The provider held something back.
+    /// The provider of the model withheld content.
     ContentFilter,
 }
 
 impl Ending {
-    /// As the chat form names it.
+    /// Returns the value of `finish_reason` in the chat form.
     pub fn chat(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -59,7 +63,7 @@ impl Ending {
         }
     }
 
-    /// Status and details as the responses form has them.
+    /// Returns the values of `status` and `incomplete_details` in the responses form.
     pub(super) fn response(self) -> (&'static str, Value) {
         match self {
             Self::Stop | Self::ToolCalls => ("completed", Value::Null),
@@ -72,63 +76,69 @@ impl Ending {
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What it says of itself.
+    /// The fields at the beginning of the answer.
     pub head: Head,
-    /// What the client sees.
-    pub seen: Seen,
-    /// Why it ends.
+    /// The text and the calls of the answer that the client sees.
+    pub seen: ClientMessage,
+    /// Why the answer ended.
     pub ending: Ending,
-    /// Tokens of prompts and answers, where they were counted.
+    /// Numbers of tokens in the run's prompts and in the model's answers, if the provider counted
+    /// them.
     pub usage: Option<(u64, u64)>,
 }
 
-/// What a client sees of messages that followed its own.
+/// What a client sees of the messages after the client's last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visible {
-    /// As one answer: all that the model said, and its last calls of the client's tools.
-    pub seen: Seen,
-    /// Place of the last of them.
+    /// The combined answer: all texts of the model, and the last turn's calls to the client's
+    /// tools.
+    pub seen: ClientMessage,
+    /// Position of the last message that the answer includes.
     pub seq: u64,
-    /// Whether nothing of it waits for a tool of the memory.
+    /// Whether all calls to memory tools in the last turn have a result.
     pub whole: bool,
 }
 
-/// Between what the model said in two turns of one run.
+/// Separator between the texts of two turns in one answer.
 pub const BETWEEN_TURNS: &str = "\n\n";
 
-/// What a client sees of a call.
+/// What a client sees of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The call: it is one of the client's own tools.
+    /// The tool call itself, because the client brought this tool and runs it.
     Call,
-    /// A text: the call says something to the user.
+    /// A text, because the tool call sends a text to the user.
     Text(String),
-    /// Nothing: it concerns the memory.
+    /// Nothing, because the call is to a memory tool.
     Nothing,
 }
 
-/// The answer that stands in messages after a client's own: texts of all turns of a run, since they were told as they came, and the calls of the last one
-/// that are the client's. `sight` knows what is seen of a call. None where no answer stands there.
-pub fn visible(messages: &[Message], sight: &dyn Fn(&SeenCall) -> Sight) -> Option<Visible> {
+/// Combines the messages after the client's last message into the answer for the client. Returns
+/// `None` if these messages contain no answer. An answer consists of the texts of all turns, and
+/// the last turn's calls to the client's tools. The argument `sight` returns what the client sees
+/// of a call.
+pub fn visible(messages: &[Message], sight: &dyn Fn(&ClientCall) -> Sight) -> Option<Visible> {
     let said = |m: &&Message| m.role == Role::Assistant && m.kind == Kind::Turn;
     let turns: Vec<&Message> = messages.iter().filter(said).collect();
     let last = turns.last()?;
     let texts = turns.iter().map(|m| spoken(m, sight)).filter(|text| !text.is_empty());
     let text = texts.collect::<Vec<_>>().join(BETWEEN_TURNS);
-    let is_client = |call: &SeenCall| sight(call) == Sight::Call;
-    let (calls, inner): (Vec<SeenCall>, Vec<SeenCall>) =
+    let is_client = |call: &ClientCall| sight(call) == Sight::Call;
+    let (calls, inner): (Vec<ClientCall>, Vec<ClientCall>) =
         calls_of(last).into_iter().partition(is_client);
-    let answered = |call: &SeenCall| {
+    let answered = |call: &ClientCall| {
         messages.iter().any(|m| m.seq > last.seq && m.tool_call_id() == Some(call.id.as_str()))
     };
-    // A run that ended on a tool of the memory ended by a budget: its results stand there, and nothing follows.
+    // If each call to a memory tool in the last turn has a result, the answer is complete: a budget
+    // of tokens, turns or time ended the run after these results.
     let whole = inner.iter().all(answered);
-    let seen = Seen { calls, ..Seen::text(Role::Assistant, text) };
+    let seen = ClientMessage { calls, ..ClientMessage::text(Role::Assistant, text) };
     Some(Visible { seen, seq: last.seq, whole })
 }
 
-/// What a message of the model says: its text, then what its calls say to the user, as a run tells it.
-fn spoken(message: &Message, sight: &dyn Fn(&SeenCall) -> Sight) -> String {
+/// Returns the text of a model's message, followed by the texts that the message's calls show to
+/// the user.
+fn spoken(message: &Message, sight: &dyn Fn(&ClientCall) -> Sight) -> String {
     let mut parts = vec![message.content.clone()];
     parts.extend(calls_of(message).iter().filter_map(|call| match sight(call) {
         Sight::Text(text) => Some(text),
@@ -138,58 +148,13 @@ fn spoken(message: &Message, sight: &dyn Fn(&SeenCall) -> Sight) -> String {
     parts.join("\n")
 }
 
-fn calls_of(message: &Message) -> Vec<SeenCall> {
+fn calls_of(message: &Message) -> Vec<ClientCall> {
     let calls = message.meta.get("tool_calls").and_then(Value::as_array);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let call = |call: &Value| SeenCall {
+    let call = |call: &Value| ClientCall {
         id: text(&call["id"]),
         name: text(&call["function"]["name"]),
         arguments: text(&call["function"]["arguments"]),
     };
     calls.into_iter().flatten().map(call).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(seq: u64, role: &str, content: &str, meta: Value) -> Message {
-        serde_json::from_value(json!({"_key": seq.to_string(), "agent_id": "a", "seq": seq, "kind": "turn", "role": role,
-            "content": content, "meta": meta, "token_estimate": 1, "created_at": "", "copy_of": null, "salt": "", "digest": "",
-            "chain": ""}))
-        .unwrap()
-    }
-
-    fn calls(names: &[&str]) -> Value {
-        let call = |name: &&str| json!({"id": format!("id-{name}"), "type": "function", "function": {"name": name, "arguments": "{}"}});
-        json!({"tool_calls": names.iter().map(call).collect::<Vec<_>>()})
-    }
-
-    fn seen(messages: &[Message]) -> Option<(String, Vec<String>, u64, bool)> {
-        let sight = |call: &SeenCall| match call.name.as_str() {
-            "ours" => Sight::Nothing,
-            "say" => Sight::Text("Hello.".into()),
-            _ => Sight::Call,
-        };
-        let found = visible(messages, &sight)?;
-        let names = found.seen.calls.iter().map(|call| call.name.clone()).collect();
-        Some((found.seen.text, names, found.seq, found.whole))
-    }
-
-    #[test]
-    fn tools_of_the_memory_stay_inside_and_those_of_the_client_come_out() {
-        let messages = [
-            message(4, "assistant", "Let me look.", calls(&["ours"])),
-            message(5, "tool", "found", json!({"tool_call_id": "id-ours"})),
-            message(6, "system", "a notice", json!({})),
-            message(7, "assistant", "It is 7.", calls(&["ours", "theirs"])),
-            message(8, "tool", "done", json!({"tool_call_id": "id-ours"})),
-        ];
-        let text = "Let me look.\n\nIt is 7.".to_owned();
-        assert_eq!(seen(&messages), Some((text.clone(), vec!["theirs".to_owned()], 7, true)));
-        assert_eq!(seen(&messages[..4]), Some((text, vec!["theirs".to_owned()], 7, false)));
-        assert_eq!(seen(&messages[1..3]), None);
-        let says = [message(4, "assistant", "I greet.", calls(&["say"]))];
-        assert_eq!(seen(&says), Some(("I greet.\nHello.".to_owned(), vec![], 4, false)));
-    }
 }

@@ -1,50 +1,56 @@
-//! A request in either form, as it is understood: who is meant, what was said, what the client's own tools are, how it wants to be answered.
+//! A parsed request of the chat or responses form, with messages, client tools and options, and the
+//! agent that the request names.
 
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, THREAD_MESSAGES_MAX};
+use crate::limits::NAME_BYTES_MAX;
+use crate::memory::conversation::ClientMessage;
 use crate::memory::message::Role;
-use crate::memory::thread::Seen;
-use crate::policy::check_name;
+use crate::trust::check_name;
 
-/// A conversation as its client sends it.
+/// Maximum number of messages in one request.
+const THREAD_MESSAGES_MAX: usize = 32_768;
+
+/// A conversation as a client of the OpenAI API sends it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// Model as the client names it; it stands in the answer.
+    /// Model name in the request; the answer repeats the name.
     pub model: String,
-    /// The system text, where there is one: it stands at the beginning and is no message.
+    /// The system text at the beginning of the request; `said` does not include it.
     pub system: Option<String>,
-    /// What was said, oldest first.
-    pub said: Vec<Seen>,
-    /// The client's own tools, in chat's form.
+    /// The messages of the request, oldest first.
+    pub said: Vec<ClientMessage>,
+    /// The client's tools, in chat form.
     pub tools: Vec<Value>,
-    /// What is passed on to the model as it is.
+    /// Fields of the request that are passed to the model.
     pub options: Map<String, Value>,
-    /// Whether the answer is wanted in pieces.
+    /// Whether the answer is streamed.
     pub stream: bool,
-    /// Whether the last piece is to tell what was used.
+    /// Whether the last event of a streamed answer contains token counts.
     pub usage: bool,
-    /// `user` of the request: conversations of two are never one.
+    /// The request's field `user`. Conversations of different users never continue each other.
     pub user: Option<String>,
-    /// Digest of the place that it goes on from, where the client names one instead of sending everything.
+    /// Digest of the thread position to continue, if the client names a position instead of sending
+    /// all messages.
     pub previous: Option<String>,
-    /// What comes back with the answer as it is.
+    /// Fields of the request that the answer repeats.
     pub echo: Map<String, Value>,
 }
 
-/// How an agent was named, if it was.
+/// The agent that a request names, if any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// Its name.
+pub struct RequestedAgent {
+    /// Name of the agent.
     pub agent: Option<String>,
 }
 
-/// What a model's name begins with that is an agent's.
+/// Prefix of a model name that requests an agent; the rest of the model name is the agent's name.
 const MODEL_PREFIX: &str = "vctx/";
 
-impl Named {
-    /// The agent that a path, the name of a model or a header names, in this order.
+impl RequestedAgent {
+    /// Returns the agent that the request names. The path has priority, then the field `model`,
+    /// then a header.
     pub fn of(path: Option<&str>, model: &str, header: Option<&str>) -> Result<Self> {
         let agent = path.or_else(|| model.strip_prefix(MODEL_PREFIX)).or(header);
         if let Some(agent) = agent {
@@ -55,12 +61,14 @@ impl Named {
 }
 
 impl Conversation {
-    /// Whether the client has a tool of that name.
+    /// Returns whether the client's request contains a tool with the given name.
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool["function"]["name"] == name)
     }
 
-    /// Takes the first system text out of what was said, leaves out what says nothing, and checks the rest; `list` names the messages in faults.
+    /// Moves a system text at the beginning out of the messages, drops messages without content,
+    /// and checks the remaining messages. `list` is the name of the request's field with the
+    /// messages; errors contain this name.
     pub(super) fn settled(mut self, list: &str) -> Result<Self> {
         if self.model.len() > NAME_BYTES_MAX * 2 {
             return Err(Error::argument(
@@ -73,8 +81,8 @@ impl Conversation {
         {
             self.system = Some(self.said.remove(0).text);
         }
-        // An answer of which nothing came says nothing, and so does an empty message of the runtime.
-        let silent = |seen: &Seen| seen.is_empty() && seen.role != Role::User;
+        // Messages without content are dropped, except user messages.
+        let silent = |seen: &ClientMessage| seen.is_empty() && seen.role != Role::User;
         self.said.retain(|seen| !silent(seen));
         if self.said.len() > THREAD_MESSAGES_MAX {
             return Err(Error::argument(list, format!("more than {THREAD_MESSAGES_MAX}")));
@@ -82,33 +90,12 @@ impl Conversation {
         match self.said.last() {
             None => Err(Error::argument(
                 list,
-                "says nothing: give at least one message beside the system text",
+                "has no message: give at least one message besides the system text",
             )),
-            Some(last) if last.role == Role::Assistant => Err(Error::argument(
-                list,
-                "ends with an answer: end it with what is to be answered",
-            )),
+            Some(last) if last.role == Role::Assistant => {
+                Err(Error::argument(list, "ends with an answer: end it with a message to answer"))
+            }
             Some(_) => Ok(self),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_comes_before_the_name_of_a_model_and_that_before_a_header() {
-        for (path, model, header, agent) in [
-            (Some("a"), "vctx/b", Some("c"), Some("a")),
-            (None, "vctx/b", Some("c"), Some("b")),
-            (None, "gpt", Some("c"), Some("c")),
-            (None, "gpt", None, None),
-        ] {
-            let named = Named::of(path, model, header).unwrap();
-            assert_eq!(named.agent.as_deref(), agent, "{path:?} {model} {header:?}");
-        }
-        assert!(Named::of(None, "vctx/a b", None).is_err());
-        assert!(Named::of(None, "vctx/", None).is_err());
     }
 }

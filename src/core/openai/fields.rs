@@ -1,18 +1,21 @@
-//! The fields of a request, taken one by one: what is left over in the end is refused by name.
+//! Reads the fields of a request one by one. The error for an unknown field names this field.
 
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::limits::{CLIENT_TOOLS_MAX, NAME_BYTES_MAX};
+use crate::limits::NAME_BYTES_MAX;
 
-/// An object of a request and where it stands.
+/// Maximum number of client tools in one request.
+const CLIENT_TOOLS_MAX: usize = 128;
+
+/// The fields of an object in a request, and the path to this object.
 pub(super) struct Fields {
     map: Map<String, Value>,
     at: String,
 }
 
 impl Fields {
-    /// The fields of an object; a null is a field that was left out.
+    /// Returns the fields of an object; null counts as absent.
     pub(super) fn of(value: Value, at: &str) -> Result<Self> {
         match value {
             Value::Object(mut map) => {
@@ -23,18 +26,31 @@ impl Fields {
         }
     }
 
-    /// Full name of a field.
-    pub(super) fn named(&self, name: &str) -> String {
+    /// Returns the path of a field from the root of the request.
+    pub(super) fn full_name(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
-    /// A fault of a field.
+    /// Returns an error that names a field of the request.
     pub(super) fn fault(&self, name: &str, why: impl std::fmt::Display) -> Error {
-        Error::argument(&self.named(name), why)
+        Error::argument(&self.full_name(name), why)
     }
 
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.map.remove(name)
+    }
+
+    /// Moves fields to the map `to`. Each pair in `names` has a field's name in the request and its
+    /// name in the map.
+    pub(super) fn pass(&mut self, names: &[(&str, &str)], to: &mut Map<String, Value>) {
+        for (name, passed) in names {
+            to.extend(self.take(name).map(|value| ((*passed).to_owned(), value)));
+        }
+    }
+
+    /// Removes the named fields from the object and returns them.
+    pub(super) fn taken(&mut self, names: &[&str]) -> Map<String, Value> {
+        names.iter().filter_map(|name| Some(((*name).to_owned(), self.take(name)?))).collect()
     }
 
     pub(super) fn text(&mut self, name: &str) -> Result<Option<String>> {
@@ -45,7 +61,7 @@ impl Fields {
         }
     }
 
-    /// A text that must be there and not be empty.
+    /// Returns the non-empty text of a required field.
     pub(super) fn required(&mut self, name: &str) -> Result<String> {
         match self.text(name)? {
             Some(text) if !text.is_empty() => Ok(text),
@@ -69,14 +85,15 @@ impl Fields {
         }
     }
 
-    /// Takes fields that change nothing here.
+    /// Drops fields of a request that have no effect on this server.
     pub(super) fn ignore(&mut self, names: &[&str]) {
         for name in names {
             self.map.remove(*name);
         }
     }
 
-    /// Refuses a field that asks for what is not done here, unless its value asks for nothing.
+    /// Refuses a field that requests an unsupported feature. An empty value is accepted, and so is
+    /// a value in `neutral`, which lists the values that leave the feature off.
     pub(super) fn refuse(&mut self, name: &str, neutral: &[Value], why: &str) -> Result<()> {
         match self.take(name) {
             Some(value) if !neutral.contains(&value) && !is_bare(&value) => {
@@ -86,21 +103,22 @@ impl Fields {
         }
     }
 
-    /// Refuses what nobody took.
+    /// Refuses the object if it has a field that was not read.
     pub(super) fn end(self) -> Result<()> {
         match self.map.keys().next() {
             None => Ok(()),
-            Some(name) => Err(self.fault(name, "is not known here: leave it out")),
+            Some(name) => Err(self.fault(name, "is unknown: leave it out")),
         }
     }
 }
 
-/// An empty list or object asks for nothing.
+/// Returns whether a value is an empty list or object.
 fn is_bare(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// The text of a message: a text, or a list of parts of the kinds in `kinds`, each with its text under the name beside it.
+/// Returns the text of a message, whose content is a text or a list of parts. The argument `kinds`
+/// lists the accepted types of parts, each with the name of its text field.
 pub(super) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Result<String> {
     let parts = match content {
         Value::String(text) => return Ok(text),
@@ -114,7 +132,7 @@ pub(super) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Resul
         let kind = part.required("type")?;
         let Some((_, name)) = kinds.iter().find(|(known, _)| *known == kind) else {
             let known: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
-            let why = format!("parts of this kind are not taken: use {}", known.join(" or "));
+            let why = format!("parts of this kind are not accepted: use {}", known.join(" or "));
             return Err(part.fault("type", why));
         };
         let text = part.text(name)?.ok_or_else(|| part.fault(name, "is missing: give a text"))?;
@@ -127,7 +145,8 @@ pub(super) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Resul
     Ok(texts.join("\n"))
 }
 
-/// Checks tools of a client in chat's form: functions only, with names of their own.
+/// Checks client tools in chat form. All tools must be functions, and no client tool may have a
+/// memory tool's name.
 pub(super) fn checked_tools(tools: &[Value], taken: &dyn Fn(&str) -> bool) -> Result<()> {
     if tools.len() > CLIENT_TOOLS_MAX {
         return Err(Error::argument("tools", format!("more than {CLIENT_TOOLS_MAX}")));
@@ -144,7 +163,7 @@ pub(super) fn checked_tools(tools: &[Value], taken: &dyn Fn(&str) -> bool) -> Re
             return Err(Error::argument(&at("function.name"), why));
         }
         if taken(name) {
-            let why = "is the name of a tool of the memory: use another one";
+            let why = "is the name of a memory tool: use another name";
             return Err(Error::argument(&at("function.name"), why));
         }
         if seen.contains(&name) {

@@ -1,4 +1,4 @@
-//! The responses form: a request of `/v1/responses`, and its whole answer.
+//! Parses a request of `/v1/responses` (the responses form) and writes the unstreamed answer.
 
 use serde_json::{Map, Value, json};
 
@@ -7,10 +7,10 @@ use super::chat::without_tools;
 use super::conversation::Conversation;
 use super::fields::{Fields, checked_tools, text_of};
 use crate::error::{Error, Result};
+use crate::memory::conversation::{ClientCall, ClientMessage};
 use crate::memory::message::Role;
-use crate::memory::thread::{Seen, SeenCall};
 
-/// Fields that the model is given, and their names in chat's form.
+/// Request fields that are passed to the model, each with its name in the chat form.
 const PASSED_ON: [(&str, &str); 4] = [
     ("temperature", "temperature"),
     ("top_p", "top_p"),
@@ -18,7 +18,7 @@ const PASSED_ON: [(&str, &str); 4] = [
     ("parallel_tool_calls", "parallel_tool_calls"),
 ];
 
-/// Fields that concern OpenAI's own servers: what is answered is the same without them.
+/// Request fields that concern only OpenAI's servers and have no effect on this server.
 const IGNORED: [&str; 7] = [
     "store",
     "service_tier",
@@ -29,7 +29,7 @@ const IGNORED: [&str; 7] = [
     "truncation",
 ];
 
-/// Fields that come back with the answer as they were given.
+/// Fields of the request that the answer repeats.
 const ECHOED: [&str; 8] = [
     "instructions",
     "metadata",
@@ -41,13 +41,14 @@ const ECHOED: [&str; 8] = [
     "top_p",
 ];
 
-/// What an id of an answer begins with.
+/// Prefix of an answer's id.
 const RESPONSE: &str = "resp_";
 
-/// Length of a digest in hex.
+/// Number of hex digits of the digest in an answer's id.
 const DIGEST_DIGITS: usize = 64;
 
-/// Reads a request; `taken` knows the names of the memory's own tools.
+/// Parses a request of the responses form. The function `taken` returns whether a memory tool
+/// already has a given name.
 pub fn parse_responses(
     body: Map<String, Value>,
     taken: &dyn Fn(&str) -> bool,
@@ -74,7 +75,9 @@ pub fn parse_responses(
     conversation.tools = tools;
     without_tools(&mut conversation);
     conversation.said = match fields.take("input") {
-        Some(Value::String(text)) if !text.is_empty() => vec![Seen::text(Role::User, text)],
+        Some(Value::String(text)) if !text.is_empty() => {
+            vec![ClientMessage::text(Role::User, text)]
+        }
         Some(Value::Array(items)) => said_in(items)?,
         _ => return Err(fields.fault("input", "is missing: give a text or a list of items")),
     };
@@ -82,21 +85,21 @@ pub fn parse_responses(
     conversation.settled("input")
 }
 
-/// What would make another answer than the one that is given here.
+/// Refuses fields of a request that would change the answer in an unsupported way.
 fn refuse(fields: &mut Fields) -> Result<()> {
-    fields.refuse("background", &[json!(false)], "an answer is given while its client waits")?;
-    let stateful = "is kept by OpenAI alone: send the history as input, or previous_response_id";
+    fields.refuse("background", &[json!(false)], "answers are not given in the background")?;
+    let stateful = "exists at OpenAI only: send the history as input, or previous_response_id";
     fields.refuse("conversation", &[], stateful)?;
-    fields.refuse("prompt", &[], "is kept by OpenAI alone: send instructions and input")?;
-    fields.refuse("include", &[], "nothing more can be told than the answer holds")?;
+    fields.refuse("prompt", &[], "exists at OpenAI only: send instructions and input")?;
+    fields.refuse("include", &[], "the answer holds all available data")?;
     fields.refuse("max_tool_calls", &[], "limit the agent's heartbeats instead")?;
     fields.refuse(
         "top_logprobs",
         &[json!(0)],
-        "probabilities of tokens are not told: leave it out",
+        "probabilities of tokens are not available: leave it out",
     )?;
     fields.refuse("moderation", &[], "nothing is moderated here")?;
-    fields.refuse("context_management", &[], "the memory sees to the window by itself")
+    fields.refuse("context_management", &[], "the server keeps the window within its size")
 }
 
 fn previous(fields: &mut Fields) -> Result<Option<String>> {
@@ -111,11 +114,7 @@ fn previous(fields: &mut Fields) -> Result<Option<String>> {
 }
 
 fn options(fields: &mut Fields, conversation: &mut Conversation) -> Result<()> {
-    for (name, chat) in PASSED_ON {
-        if let Some(value) = fields.take(name) {
-            conversation.options.insert(chat.into(), value);
-        }
-    }
+    fields.pass(&PASSED_ON, &mut conversation.options);
     match fields.take("tool_choice") {
         Some(Value::String(choice)) => {
             conversation.options.insert("tool_choice".into(), choice.into());
@@ -133,9 +132,7 @@ fn options(fields: &mut Fields, conversation: &mut Conversation) -> Result<()> {
     }
     if let Some(text) = fields.take("text") {
         let mut text = Fields::of(text, "text")?;
-        if let Some(verbosity) = text.take("verbosity") {
-            conversation.options.insert("verbosity".into(), verbosity);
-        }
+        text.pass(&[("verbosity", "verbosity")], &mut conversation.options);
         if let Some(format) = text.take("format") {
             conversation.options.insert("response_format".into(), format_of(format)?);
         }
@@ -143,9 +140,7 @@ fn options(fields: &mut Fields, conversation: &mut Conversation) -> Result<()> {
     }
     if let Some(reasoning) = fields.take("reasoning") {
         let mut reasoning = Fields::of(reasoning, "reasoning")?;
-        if let Some(effort) = reasoning.take("effort") {
-            conversation.options.insert("reasoning_effort".into(), effort);
-        }
+        reasoning.pass(&[("effort", "reasoning_effort")], &mut conversation.options);
         reasoning.ignore(&["summary", "generate_summary"]);
         reasoning.end()?;
     }
@@ -159,7 +154,7 @@ fn options(fields: &mut Fields, conversation: &mut Conversation) -> Result<()> {
     Ok(())
 }
 
-/// How a text is to be formed, in chat's form.
+/// Converts the request's field `text.format` to the field `response_format` of the chat form.
 fn format_of(format: Value) -> Result<Value> {
     let mut fields = Fields::of(format, "text.format")?;
     let kind = fields.required("type")?;
@@ -167,35 +162,26 @@ fn format_of(format: Value) -> Result<Value> {
         fields.end()?;
         return Ok(json!({"type": kind}));
     }
-    let mut schema = Map::new();
-    for name in ["name", "description", "schema", "strict"] {
-        if let Some(value) = fields.take(name) {
-            schema.insert(name.into(), value);
-        }
-    }
+    let schema = fields.taken(&["name", "description", "schema", "strict"]);
     fields.end()?;
     Ok(json!({"type": kind, "json_schema": schema}))
 }
 
-/// A tool in chat's form.
+/// Converts a tool definition to the chat form.
 fn tool_of((number, tool): (usize, Value)) -> Result<Value> {
     let mut fields = Fields::of(tool, &format!("tools[{number}]"))?;
     if fields.required("type")? != "function" {
         return Err(fields.fault("type", "only tools of type function are passed on"));
     }
-    let mut function = Map::new();
-    for name in ["name", "description", "parameters", "strict"] {
-        if let Some(value) = fields.take(name) {
-            function.insert(name.into(), value);
-        }
-    }
+    let function = fields.taken(&["name", "description", "parameters", "strict"]);
     fields.end()?;
     Ok(json!({"type": "function", "function": function}))
 }
 
-/// Messages of a list of items: calls belong to the answer that they follow, what a model only thought is left out.
-fn said_in(items: Vec<Value>) -> Result<Vec<Seen>> {
-    let mut said: Vec<Seen> = Vec::with_capacity(items.len());
+/// Converts a list of items to messages. A function call is added to the preceding message if that
+/// message is the assistant's. Reasoning items are dropped.
+fn said_in(items: Vec<Value>) -> Result<Vec<ClientMessage>> {
+    let mut said: Vec<ClientMessage> = Vec::with_capacity(items.len());
     for (number, item) in items.into_iter().enumerate() {
         let mut fields = Fields::of(item, &format!("input[{number}]"))?;
         let kind = fields.text("type")?.unwrap_or_else(|| "message".into());
@@ -205,25 +191,29 @@ fn said_in(items: Vec<Value>) -> Result<Vec<Seen>> {
             "function_call" => {
                 fields.ignore(&["async", "caller"]);
                 let (id, name) = (fields.required("call_id")?, fields.required("name")?);
-                let call =
-                    SeenCall { id, name, arguments: fields.text("arguments")?.unwrap_or_default() };
+                let call = ClientCall {
+                    id,
+                    name,
+                    arguments: fields.text("arguments")?.unwrap_or_default(),
+                };
                 match said.last_mut().filter(|last| last.role == Role::Assistant) {
                     Some(last) => last.calls.push(call),
-                    None => {
-                        said.push(Seen { calls: vec![call], ..Seen::text(Role::Assistant, "") })
-                    }
+                    None => said.push(ClientMessage {
+                        calls: vec![call],
+                        ..ClientMessage::text(Role::Assistant, "")
+                    }),
                 }
             }
             "function_call_output" => {
                 fields.ignore(&["caller", "name"]);
                 let call_id = Some(fields.required("call_id")?);
                 let output = fields.take("output").unwrap_or(Value::Null);
-                let text = text_of(output, &[("input_text", "text")], &fields.named("output"))?;
-                said.push(Seen { call_id, ..Seen::text(Role::Tool, text) });
+                let text = text_of(output, &[("input_text", "text")], &fields.full_name("output"))?;
+                said.push(ClientMessage { call_id, ..ClientMessage::text(Role::Tool, text) });
             }
             "reasoning" => continue,
             _ => {
-                let why = "items of this kind are not taken: use message, function_call or function_call_output";
+                let why = "items of this kind are not accepted: use message, function_call or function_call_output";
                 return Err(fields.fault("type", why));
             }
         }
@@ -232,7 +222,7 @@ fn said_in(items: Vec<Value>) -> Result<Vec<Seen>> {
     Ok(said)
 }
 
-fn message_of(fields: &mut Fields) -> Result<Seen> {
+fn message_of(fields: &mut Fields) -> Result<ClientMessage> {
     let role = match fields.required("role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -246,14 +236,14 @@ fn message_of(fields: &mut Fields) -> Result<Seen> {
         Role::User | Role::System | Role::Tool => &[("input_text", "text")],
     };
     let content = fields.take("content").unwrap_or(Value::Null);
-    let text = text_of(content, kinds, &fields.named("content"))?;
+    let text = text_of(content, kinds, &fields.full_name("content"))?;
     if text.is_empty() && role == Role::User {
-        return Err(Error::argument(&fields.named("content"), "empty: give a text"));
+        return Err(Error::argument(&fields.full_name("content"), "empty: give a text"));
     }
-    Ok(Seen::text(role, text))
+    Ok(ClientMessage::text(role, text))
 }
 
-/// The items of an answer: its text, then its calls.
+/// Returns the output items of an answer: the text, then the tool calls.
 pub(super) fn output(answer: &Answer) -> Vec<Value> {
     let (seen, head) = (&answer.seen, &answer.head);
     let mut items = Vec::new();
@@ -269,12 +259,12 @@ pub(super) fn output(answer: &Answer) -> Vec<Value> {
     items
 }
 
-/// A text as a part of a message.
+/// Returns `text` as a content part of an output message.
 pub(super) fn text_part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-/// The whole answer.
+/// Returns the body of an unstreamed answer in the responses form.
 pub fn responses_answer(answer: &Answer) -> Value {
     let (status, details) = answer.ending.response();
     let mut body = frame(answer, status);
@@ -287,7 +277,7 @@ pub fn responses_answer(answer: &Answer) -> Value {
     body
 }
 
-/// An answer without what it says.
+/// Returns the body of an answer in the responses form, without output items.
 pub(super) fn frame(answer: &Answer, status: &str) -> Value {
     let head = &answer.head;
     let mut body = json!({
@@ -301,129 +291,4 @@ pub(super) fn frame(answer: &Answer, status: &str) -> Value {
     }
     body["vctx"] = head.told.clone();
     body
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::answer::{Ending, Head};
-    use super::super::chat::parse_chat;
-    use super::*;
-
-    fn parsed(body: Value) -> Result<Conversation> {
-        parse_responses(body.as_object().expect("an object").clone(), &|name| {
-            name == "search_recall"
-        })
-    }
-
-    fn refused(outcome: Result<Conversation>) -> String {
-        outcome.expect_err("refused").fields["field"].as_str().expect("a field").to_owned()
-    }
-
-    #[test]
-    fn a_history_is_the_same_in_both_forms() {
-        let chat = json!({"model": "m", "messages": [
-            {"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": "Let me look.", "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
-                {"id": "c2", "type": "function", "function": {"name": "look", "arguments": "{\"a\":1}"}}]},
-            {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "tool", "tool_call_id": "c2", "content": ""},
-            {"role": "assistant", "content": "It is x."}, {"role": "user", "content": "thanks"}]});
-        let items = json!({"model": "m", "instructions": "be brief", "input": [
-            {"role": "user", "content": "hi"}, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "e"},
-            {"type": "message", "role": "assistant", "id": "i", "status": "completed", "content": [
-                {"type": "output_text", "text": "Let me look.", "annotations": [], "logprobs": []}]},
-            {"type": "function_call", "id": "f", "status": "completed", "call_id": "c1", "name": "look", "arguments": "{}"},
-            {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"a\":1}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "x"},
-            {"type": "function_call_output", "call_id": "c2", "output": []},
-            {"type": "message", "role": "assistant", "content": "It is x."},
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "thanks"}]}]});
-        let chat = parse_chat(chat.as_object().expect("an object").clone(), &|_| false).unwrap();
-        let items = parsed(items).unwrap();
-        assert_eq!((chat.system, chat.said), (items.system, items.said));
-    }
-
-    #[test]
-    fn options_and_tools_take_the_form_of_chat() {
-        let found = parsed(json!({"model": "m", "input": "hi", "max_output_tokens": 9, "temperature": 1,
-            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": true, "description": null}],
-            "tool_choice": {"type": "function", "name": "look"}, "reasoning": {"effort": "low", "summary": "auto"},
-            "text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "strict": true}, "verbosity": "low"},
-            "store": false, "truncation": "auto", "include": [], "previous_response_id": format!("resp_{}", "a".repeat(64))}))
-        .unwrap();
-        assert_eq!(
-            Value::Object(found.options),
-            json!({"temperature": 1, "max_tokens": 9, "tool_choice": {"type": "function", "function": {"name": "look"}}, "verbosity": "low",
-                "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "strict": true}},
-                "reasoning_effort": "low"})
-        );
-        assert_eq!(
-            found.tools,
-            [
-                json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}, "strict": true}})
-            ]
-        );
-        assert_eq!(found.previous, Some("a".repeat(64)));
-        assert_eq!(found.said, [Seen::text(Role::User, "hi")]);
-    }
-
-    #[test]
-    fn what_cannot_be_honoured_is_refused_by_name() {
-        for (name, value) in [
-            ("background", json!(true)),
-            ("conversation", json!("conv_1")),
-            ("prompt", json!({"id": "p"})),
-            ("include", json!(["message.output_text.logprobs"])),
-            ("max_tool_calls", json!(3)),
-            ("top_logprobs", json!(2)),
-            ("previous_response_id", json!("resp_1")),
-            ("invented", json!(1)),
-        ] {
-            let mut body = json!({"model": "m", "input": "hi"});
-            body[name] = value;
-            assert_eq!(refused(parsed(body)), name);
-        }
-        for (item, field) in [
-            (json!({"type": "item_reference", "id": "x"}), "input[0].type"),
-            (
-                json!({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}),
-                "input[0].content[0].type",
-            ),
-            (
-                json!({"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}),
-                "input[0].content[0].type",
-            ),
-            (json!({"role": "user", "content": ""}), "input[0].content"),
-            (json!({"type": "function_call", "name": "f"}), "input[0].call_id"),
-            (json!({"role": "tool", "content": "x"}), "input[0].role"),
-        ] {
-            assert_eq!(refused(parsed(json!({"model": "m", "input": [item]}))), field, "{item}");
-        }
-        let tool = json!({"type": "web_search"});
-        assert_eq!(
-            refused(parsed(json!({"model": "m", "input": "hi", "tools": [tool]}))),
-            "tools[0].type"
-        );
-        assert_eq!(refused(parsed(json!({"model": "m"}))), "input");
-        assert_eq!(refused(parsed(json!({"model": "m", "input": []}))), "input");
-    }
-
-    #[test]
-    fn what_was_answered_can_be_sent_back_as_it_is() {
-        let head = Head {
-            thread: "d".into(),
-            created_s: 7,
-            model: "m".into(),
-            told: Value::Null,
-            echo: Map::new(),
-        };
-        let call = SeenCall { id: "c1".into(), name: "look".into(), arguments: "{}".into() };
-        let seen = Seen { calls: vec![call], ..Seen::text(Role::Assistant, "Let me look.") };
-        let answer =
-            Answer { head, seen: seen.clone(), ending: Ending::ToolCalls, usage: Some((1, 2)) };
-        let mut input = responses_answer(&answer)["output"].as_array().expect("items").clone();
-        input.push(json!({"type": "function_call_output", "call_id": "c1", "output": "x"}));
-        let found = parsed(json!({"model": "m", "input": input})).unwrap();
-        assert_eq!(found.said[0], seen);
-    }
 }

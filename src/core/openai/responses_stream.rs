@@ -1,24 +1,24 @@
-//! The responses form in pieces: numbered events that build one item after the other.
+//! Writes an answer in the responses form as a stream of numbered events.
 
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Ending, Head};
 use super::responses::{frame, output, responses_answer, text_part};
 use crate::error::Error;
+use crate::memory::conversation::ClientMessage;
 use crate::memory::message::Role;
-use crate::memory::thread::Seen;
 
-/// Events of one answer.
+/// Writes the events of one streamed answer.
 #[derive(Debug)]
 pub struct ResponsesStream {
     head: Head,
     sent: u64,
-    /// Whether the item of the text was begun.
+    /// Whether the stream's text item has begun.
     open: bool,
 }
 
 impl ResponsesStream {
-    /// The events of an answer.
+    /// Starts the stream of an answer.
     pub fn new(head: Head) -> Self {
         Self { head, sent: 0, open: false }
     }
@@ -32,9 +32,9 @@ impl ResponsesStream {
         event
     }
 
-    /// The first events.
+    /// Returns the stream's first events.
     pub fn begin(&mut self) -> Vec<Value> {
-        let seen = Seen::text(Role::Assistant, "");
+        let seen = ClientMessage::text(Role::Assistant, "");
         let empty = Answer { head: self.head.clone(), seen, ending: Ending::Stop, usage: None };
         let response = frame(&empty, "in_progress");
         ["response.created", "response.in_progress"]
@@ -56,7 +56,7 @@ impl ResponsesStream {
         ]
     }
 
-    /// A piece of text.
+    /// Returns the stream's events that carry one piece of the answer's text.
     pub fn text(&mut self, text: &str) -> Vec<Value> {
         let mut events = self.begin_text();
         let id = self.head.part_id("msg", 0);
@@ -65,7 +65,7 @@ impl ResponsesStream {
         events
     }
 
-    /// The last events, when all text was told.
+    /// Returns the stream's last events, which follow all text.
     pub fn end(&mut self, answer: &Answer) -> Vec<Value> {
         let mut events = Vec::new();
         for (number, item) in output(answer).into_iter().enumerate() {
@@ -111,60 +111,12 @@ impl ResponsesStream {
         events
     }
 
-    /// What is told instead of an end when it fails.
+    /// Returns the stream's event for an error.
     pub fn fault(&mut self, error: &Error) -> Value {
         let field = error.fields.get("field").cloned().unwrap_or_default();
         self.event(
             "error",
             json!({"code": error.code.text(), "message": error.message, "param": field}),
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::thread::SeenCall;
-
-    #[test]
-    fn the_events_are_numbered_and_end_with_the_whole() {
-        let head = Head {
-            thread: "d".into(),
-            created_s: 7,
-            model: "m".into(),
-            told: Value::Null,
-            echo: Default::default(),
-        };
-        let call = SeenCall { id: "c".into(), name: "look".into(), arguments: "{}".into() };
-        for (text, calls, kinds) in [
-            ("Let me look.", vec![call.clone()], 14),
-            ("Let me look.", vec![], 10),
-            ("", vec![call], 7),
-            ("", vec![], 8),
-        ] {
-            let seen = Seen { calls, ..Seen::text(Role::Assistant, text) };
-            let answer =
-                Answer { head: head.clone(), seen, ending: Ending::Stop, usage: Some((1, 2)) };
-            let mut stream = ResponsesStream::new(head.clone());
-            let mut events = stream.begin();
-            for piece in text.split_inclusive(' ').filter(|_| !text.is_empty()).take(1) {
-                events.extend(stream.text(piece));
-                events.extend(stream.text(&text[piece.len()..]));
-            }
-            events.extend(stream.end(&answer));
-            let numbers: Vec<u64> =
-                events.iter().filter_map(|e| e["sequence_number"].as_u64()).collect();
-            assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>());
-            let told: String = events
-                .iter()
-                .filter_map(|e| {
-                    (e["type"] == "response.output_text.delta").then(|| e["delta"].as_str())?
-                })
-                .collect();
-            assert_eq!(told, text);
-            assert_eq!(events.last().expect("events")["response"], responses_answer(&answer));
-            assert_eq!(events.last().expect("events")["type"], "response.completed");
-            assert_eq!(events.len(), kinds, "{text:?}");
-        }
     }
 }

@@ -1,19 +1,20 @@
-//! What can be set of the drop-in.
+//! Settings of the OpenAI API.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 
-/// Settings of the drop-in.
+/// Settings of the OpenAI API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DropinSettings {
-    /// Window of an agent that a conversation makes, in tokens.
+    /// Window size of a new agent, in tokens.
     pub context_window: u64,
 }
 
 impl DropinSettings {
-    /// What is wrong with them, each with its key.
+    /// Returns one description for each invalid setting. A description begins with the setting's
+    /// key.
     pub fn faults(&self) -> Vec<String> {
         let allowed = WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX;
         let fault =

@@ -1,9 +1,12 @@
-//! A change in the making: what a tool did to the core, then what the budget makes of it (notice, eviction, refusal).
+//! Builds a change of an agent's memory: first the tool's edits of the core, then the effects of
+//! the token budget (notice, eviction, refusal).
 
+mod audit;
 mod capture;
 mod chain;
 mod flush;
 mod forget;
+mod overflow;
 mod pairing;
 mod promote;
 mod prompt;
@@ -14,137 +17,135 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 
 use self::flush::{Flushed, Untold};
-pub use self::promote::{Promoted, Promotion};
+pub use self::promote::Promotion;
 pub use self::prompt::Outcome as PromptOutcome;
-use super::admit::{Actor, Scope};
-use super::budget::{Tokens, budget_for, tokens};
 use super::heartbeat::{self, Intent};
-use super::notices::{self, PRESSURE, SPOOL};
-use super::page::new_page;
-use super::pins::check_pins;
-use super::question::{Answers, Question};
+use super::question::Answers;
 use super::retention::Due;
-use super::taint::{TaintMode, from_outside, rules_of};
+use super::step::{Step, Stop};
 use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::ids::Ids;
-use crate::limits::{CAPTURED_TRIES_MAX, REVISIONS_KEPT};
+use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
-use crate::memory::change::{Change, Evict, Expire, Forget, RecallEdge, Recount};
+use crate::memory::change::{Change, Evict, Expire, Part, RecallEdge, Recount};
+use crate::memory::conversation::ThreadPosition;
 use crate::memory::core::{Core, RemovedBlock};
+use crate::memory::edges::{Cite, cited_digest, joined_key};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
-use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{
     Kind, Message, Role, TAINT, copied_meta, rendered, taint_mark, tainted,
 };
 use crate::memory::page::{Page, PageItem};
-use crate::memory::prompt::ToolSet;
-use crate::memory::render;
-use crate::memory::schedule::Fired;
-use crate::memory::thread::Place;
+use crate::memory::schedule::TickResult;
 use crate::memory::tokens::{TokenCounter, message_cost};
+use crate::search::{PageRequest, new_page};
+use crate::trust::{Actor, Scope};
+use crate::trust::{TaintMode, from_outside, rules_of};
+use crate::window::{Section, Tokens, budget_for, check_pins, escape_old, recount, tokens};
 
-/// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
+/// Maximum number of attempts to append the result of an eviction to the queue. The result states
+/// the window's occupancy, and is appended again until this occupancy includes the result's own
+/// tokens.
+const CAPTURED_TRIES_MAX: usize = 4;
+
+/// The inputs of a decision in addition to the core: token counter, time, ids, caller and settings.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Counts in the agent's encoding.
+    /// Counter of tokens in the agent's encoding.
     pub counter: &'a dyn TokenCounter,
-    /// Server time in milliseconds.
+    /// Server time, in milliseconds.
     pub unix_ms: u64,
-    /// Keys and salts.
+    /// Generator of keys and salts.
     pub ids: &'a dyn Ids,
-    /// Whose memory.
+    /// The agent whose memory is changed or read.
     pub scope: &'a Scope,
-    /// Who asks.
+    /// The caller.
     pub actor: &'a Actor,
     /// The tool's name.
     pub tool: &'static str,
-    /// What the configured embedder's vectors are.
+    /// Fingerprint of the configured embedder's vectors.
     pub embedder: &'a Fingerprint,
-    /// What the vectors of the embedder are that the archive is to change to, or has changed to; none if none is configured.
+    /// Fingerprint of the embedder in `[embedder.next]`, to which a reindex changes the vectors;
+    /// `None` without such an embedder.
     pub next_embedder: Option<&'a Fingerprint>,
-    /// Hash of the idempotency key, for the audit row.
+    /// Hash of the call's idempotency key, for the audit row.
     pub key_hash: &'a str,
-    /// How the caller is told what came of it, if the call came under another name than ours.
+    /// Reply texts for the answer, if the call used the tool name of another dialect (other names
+    /// and forms of the same tools).
     pub wording: Option<&'a dyn Wording>,
-    /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
+    /// Hash of tool and arguments, by which loop detection recognizes repeated calls; empty for a
+    /// call that loop detection ignores.
     pub asked: &'a str,
-    /// How the result is to stand in the queue, of a call that is captured.
+    /// How the call's result is appended to the queue; `None` if the result is only returned to the
+    /// caller.
     pub capture: Option<&'a Capture>,
-    /// What is done about tainted text.
+    /// How tainted text (text from outside that reads like an instruction) is handled. In the mode
+    /// `Quarantine`, such text is hidden until a reviewer releases it.
     pub taint: TaintMode,
 }
 
-/// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
+impl Surroundings<'_> {
+    /// Returns the values that bind a stored result list and its page tokens to this call.
+    pub fn page_request<'q>(&'q self, query_hash: &'q str) -> PageRequest<'q> {
+        let agent_id = self.scope.key();
+        PageRequest { agent_id, tool: self.tool, query_hash, unix_ms: self.unix_ms }
+    }
+}
+
+/// Returns the given byte range of a message's text, or the whole text if no range is given or if
+/// the range is outside the text.
 pub fn part_of<'m>(message: &'m Message, excerpt: Option<&Range<usize>>) -> &'m str {
     excerpt.and_then(|range| message.content.get(range.clone())).unwrap_or(&message.content)
 }
 
-/// How a draft ends.
-#[derive(Debug)]
-pub enum Finish {
-    /// Something must be known first.
-    Ask(Question),
-    /// To be written.
-    Write(Box<Change>),
-    /// A first part of an eviction, to be written alone before the call is thought anew.
-    Part(Box<Change>),
-}
-
-/// How the eviction inside a draft is steered.
+/// Options for the eviction that a change may include.
 #[derive(Clone, Copy, Debug)]
 pub struct Flush {
-    /// Evict even below the flush threshold (an explicit `evict_fifo`).
+    /// Whether to evict even below the flush mark (an explicit `evict_fifo`).
     pub always: bool,
-    /// Occupancy to reach.
+    /// Occupancy of the window down to which messages are evicted, in tokens.
     pub target: u64,
-    /// Whether the summary takes up what leaves.
+    /// Whether the evicted messages are added to the summary.
     pub summarize: bool,
-    /// Whether the caller may wait for a model.
+    /// Whether the call may wait until a model has written the summary.
     pub may_wait: bool,
 }
 
-/// A change in the making.
+/// A change of an agent's memory that is still being built.
 #[derive(Clone)]
 pub struct Draft<'a> {
     pub(super) around: Surroundings<'a>,
     before: Core,
-    /// The core as the tool wants it.
+    /// The core with the tool's edits.
     pub after: Core,
     messages: Vec<Message>,
-    recall: Vec<RecallEdge>,
-    recount: Vec<Recount>,
-    evict: Option<Evict>,
+    parts: Vec<Part>,
     untold: Option<Untold>,
-    expire: Option<Expire>,
-    forget: Option<Box<Forget>>,
-    cites: Vec<Cite>,
-    folded: Vec<Folded>,
-    ingest: Option<Box<Ingest>>,
-    fired: Option<Fired>,
     events: Vec<Event>,
-    pages: Vec<Page>,
-    prompts: Vec<Value>,
-    tool_sets: Vec<ToolSet>,
-    /// What the audit tells of tainted text that came into the core with a justification, or out of quarantine.
+    /// Name and value of the audit row's field about tainted text. The field describes tainted text
+    /// that this change released from quarantine (see `taint` in [`Surroundings`]), or wrote to the
+    /// core with a justification.
     let_in: Option<(&'static str, Value)>,
-    /// Whether a spool notice was set here: it then outlives this very change.
+    /// Whether this change set a spool notice, which stays in the window until the next change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
+    /// Whether the change counts as a search of recall storage.
+    searched: bool,
     intent: Option<Intent>,
-    /// What this call did to the chain, for its answer.
+    /// The call's effect on the heartbeat chain, as fields of the answer.
     heartbeat: Map<String, Value>,
 }
 
 impl<'a> Draft<'a> {
-    /// Starts from a loaded core.
+    /// Starts a change from a loaded core.
     pub fn new(around: Surroundings<'a>, core: &Core) -> Self {
         let mut after = core.clone();
-        render::settle_old(around.counter, &mut after);
+        escape_old(around.counter, &mut after);
         after.version += 1;
         after.updated_at = iso8601(around.unix_ms);
         if !core.rev.is_empty() {
@@ -155,34 +156,25 @@ impl<'a> Draft<'a> {
             before: core.clone(),
             after,
             messages: Vec::new(),
-            recall: Vec::new(),
-            recount: Vec::new(),
-            evict: None,
+            parts: Vec::new(),
             untold: None,
-            expire: None,
-            forget: None,
-            cites: Vec::new(),
-            folded: Vec::new(),
-            ingest: None,
-            fired: None,
             events: Vec::new(),
-            pages: Vec::new(),
-            prompts: Vec::new(),
-            tool_sets: Vec::new(),
             let_in: None,
             spooled: false,
             envelope: Map::new(),
+            searched: false,
             intent: None,
             heartbeat: Map::new(),
         }
     }
 
-    /// The version this draft will be.
+    /// Returns the core's version after this change.
     pub fn version(&self) -> u64 {
         self.after.version
     }
 
-    /// Puts a message at the end of the number line (and of the queue, if its kind stands there); returns its key and cost.
+    /// Appends a message to the log, and also to the queue if a message of this kind can be in the
+    /// queue. Returns the message's key and cost.
     pub fn push(
         &mut self,
         kind: Kind,
@@ -193,8 +185,9 @@ impl<'a> Draft<'a> {
         self.place(kind, role, content, meta, None)
     }
 
-    /// Puts a copy of a message back at the end of the queue, marked as one; it is counted there, and never logged again when
-    /// it leaves. Returns its seq and cost. Of an excerpt only those bytes are copied.
+    /// Appends a copy of a message, or of an excerpt of its text, to the queue, and returns the
+    /// copy's seq and cost. The copy's tokens count as tokens of the queue. The copy's eviction is
+    /// not logged, because recall storage contains the original.
     pub fn copy(&mut self, original: &Message, excerpt: Option<&Range<usize>>) -> (u64, u64) {
         let meta = self.copy_meta(original, excerpt);
         let content = part_of(original, excerpt).to_owned();
@@ -203,15 +196,15 @@ impl<'a> Draft<'a> {
         (self.after.queue.next_seq - 1, cost)
     }
 
-    /// What a copy of a message would cost.
+    /// Returns the number of tokens that a copy of a message or excerpt would add to the queue.
     pub fn copy_cost(&self, original: &Message, excerpt: Option<&Range<usize>>) -> u64 {
         let meta = self.copy_meta(original, excerpt);
         let rendered = rendered(original.role, part_of(original, excerpt), &meta);
         message_cost(self.around.counter, &rendered)
     }
 
-    /// What a copy keeps of a message, with the mark of what is tainted: the message's own, or, of one that was appended before there were
-    /// marks, one like it.
+    /// Returns the `meta` for a copy of a message. If the taint rules match the original, but the
+    /// original has no taint mark, the copy gets a new taint mark.
     fn copy_meta(&self, original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
         let mut meta = copied_meta(original, excerpt);
         let rules = self.around.taint.rules_of(original);
@@ -221,7 +214,7 @@ impl<'a> Draft<'a> {
         meta
     }
 
-    /// Marks what comes from outside and meets a rule.
+    /// Adds a taint mark to `meta` if the text is from outside and matches a taint rule.
     fn mark(
         &self,
         kind: Kind,
@@ -299,22 +292,22 @@ impl<'a> Draft<'a> {
         (key, token_estimate)
     }
 
-    /// Gives the newest message its place in a client's thread.
-    pub fn put_in_thread(&mut self, place: &Place) {
+    /// Stores the position that the newest message has in a client's conversation thread.
+    pub fn put_in_thread(&mut self, place: &ThreadPosition) {
         if let Some(message) = self.messages.last_mut() {
             message.thread = Some(place.thread.clone());
             message.follows = Some(place.follows.clone());
         }
     }
 
-    /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
-    /// the chunks are in the archive.
+    /// Adds edges from the newest message to the chunks that it cites. An edge exists only while
+    /// the archive contains the chunk, but the message's `meta` lists the citations permanently.
     pub fn cite(&mut self, passages: &[FoundPassage]) {
         let Some(message) = self.messages.last() else { return };
         let from = format!("messages/{}", message.key);
         for passage in passages {
             let to = format!("archival_docs/{}", passage.key);
-            self.cites.push(Cite {
+            self.parts.push(Part::Cite(Cite {
                 key: joined_key(&from, &to),
                 from: from.clone(),
                 to,
@@ -326,11 +319,12 @@ impl<'a> Draft<'a> {
                 revision: passage.revision.clone(),
                 digest: cited_digest(&passage.text),
                 created_at: message.created_at.clone(),
-            });
+            }));
         }
     }
 
-    /// Takes texts away whose time is over; gives how many messages that are.
+    /// Removes the texts that are due for removal by retention, and returns the number of messages
+    /// that lost their text.
     pub fn expire(&mut self, due: &Due) -> u64 {
         let messages = due.messages.iter().map(|one| one.key.clone());
         let keys: Vec<String> = messages.chain(due.copies.iter().cloned()).collect();
@@ -344,18 +338,19 @@ impl<'a> Draft<'a> {
         if let Some(last) = due.versions.last() {
             expired.through_version = last.version;
         }
-        self.expire = Some(Expire {
+        self.parts.push(Part::Expire(Expire {
             keys,
             seqs: due.messages.iter().map(|one| one.seq).collect(),
             versions: due.versions.iter().map(|one| one.key.clone()).collect(),
             answers: due.answers.clone(),
             expired_at: self.after.updated_at.clone(),
             forgotten_version: None,
-        });
+        }));
         count
     }
 
-    /// Puts a message straight into recall storage; returns its key and cost.
+    /// Writes a message to recall storage, but not to the queue. Returns the message's key and
+    /// cost.
     pub fn record(
         &mut self,
         role: Role,
@@ -365,7 +360,7 @@ impl<'a> Draft<'a> {
         self.entry(Kind::Recall, role, content, meta)
     }
 
-    /// A message of a kind that lies in recall storage and never stands in the queue.
+    /// Adds a message of a kind that is only in recall storage, never in the queue.
     pub(super) fn entry(
         &mut self,
         kind: Kind,
@@ -375,7 +370,7 @@ impl<'a> Draft<'a> {
     ) -> (String, u64) {
         let (key, cost) = self.push(kind, role, content, meta);
         let message = self.messages.last().expect("just pushed");
-        self.recall.push(RecallEdge {
+        self.parts.push(Part::Recall(RecallEdge {
             key: message.key.clone(),
             from: format!("core_memory/{}", message.agent_id),
             to: format!("messages/{}", message.key),
@@ -386,11 +381,12 @@ impl<'a> Draft<'a> {
                 "token_estimate": message.token_estimate}),
             evicted_batch_id: None,
             summary_rev: self.after.queue_head_summary.revision,
-        });
+        }));
         (key, cost)
     }
 
-    /// Takes a document into the archive, in the place of the one that the old manifest describes, or takes that one away.
+    /// Adds, replaces or removes a document of the archive. `old` is the manifest of the stored
+    /// document that is replaced or removed.
     pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
         let archived = &mut self.after.archived;
         let (documents, chunks) = match ingest.fate {
@@ -400,26 +396,37 @@ impl<'a> Draft<'a> {
         let (old_documents, old_chunks) = old.map_or((0, 0), |old| (1, old.chunks));
         archived.documents = archived.documents.saturating_sub(old_documents) + documents;
         archived.chunks = archived.chunks.saturating_sub(old_chunks) + chunks;
-        self.ingest = Some(Box::new(ingest));
+        self.parts.push(Part::Ingest(Box::new(ingest)));
     }
 
-    /// Moves a schedule on to its next moment, with the event that this change makes of the present one.
-    pub fn fire(&mut self, fired: Fired) {
-        self.fired = Some(fired);
+    /// Advances a schedule to its next tick, in the same change that posts the event of the current
+    /// tick.
+    pub fn fire(&mut self, fired: TickResult) {
+        self.parts.push(Part::Fire(fired));
     }
 
-    /// Keeps a result list for a while; returns it, for its tokens.
+    /// Stores a list of search results, from which later calls read further pages, and returns the
+    /// stored list.
     pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
-        self.pages.push(new_page(&self.around, query_hash, items));
-        self.pages.last().expect("just pushed")
+        let request = self.around.page_request(query_hash);
+        self.parts.push(Part::Page(new_page(self.around.ids, request, items)));
+        let Some(Part::Page(page)) = self.parts.last() else { unreachable!("just pushed") };
+        page
     }
 
-    /// Tells the audit under a name of tainted text that is let in.
+    /// Counts this change as a search of recall storage.
+    pub fn count_as_search(&mut self) {
+        self.searched = true;
+    }
+
+    /// Sets the audit row's field about tainted text that the change wrote to the core or released
+    /// from quarantine.
     pub fn let_in(&mut self, name: &'static str, told: Value) {
         self.let_in = Some((name, told));
     }
 
-    /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
+    /// Removes a block. The core keeps the block's id as long as the core's list of recent
+    /// revisions contains a revision in which the block existed.
     pub fn remove_block(&mut self, id: &str) {
         self.after.working_blocks.retain(|b| b.id != id);
         let oldest = self.after.recent_revisions.oldest_version();
@@ -428,14 +435,16 @@ impl<'a> Draft<'a> {
         self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
     }
 
-    /// Takes over new counts of queue messages, after a change of encoding.
+    /// Stores new token counts for queue messages after a change of the token encoding.
     pub fn recounted(&mut self, recount: Vec<Recount>, queue_tokens: u64) {
-        self.recount = recount;
+        if !recount.is_empty() {
+            self.parts.push(Part::Recount(recount));
+        }
         self.after.queue.tokens = queue_tokens;
         self.after.queue.changed_at_version = self.after.version;
     }
 
-    /// Adds a row to the events.
+    /// Adds an event, which becomes a row of the collection `memory_events`.
     pub fn event(&mut self, kind: EventType, details: Value) {
         let details = match details {
             Value::Object(map) => map,
@@ -445,54 +454,54 @@ impl<'a> Draft<'a> {
         self.events.push(Event { kind, details, agent_id, ts });
     }
 
-    /// Sets size-dependent numbers anew, after a change of the window.
+    /// Recomputes the token budget (warning mark, flush mark and target), and the costs of the
+    /// core's sections, after a change of the window size.
     pub fn rebudget(&mut self) {
         self.after.token_budget = budget_for(self.after.context_window);
-        render::recount(self.around.counter, &mut self.after);
+        recount(self.around.counter, &mut self.after);
     }
 
-    /// Lets the budget have its say, and closes the draft: notice on an upward crossing, eviction from the flush threshold
-    /// on, refusal of what cannot fit even then. `result` is the tool's own answer; that of an explicit eviction is made here.
+    /// Applies the token budget and closes the change. Above the warning mark, the change sets a
+    /// notice. Above the flush mark, the change evicts messages. The change fails if the core still
+    /// does not fit. `result` is the tool's answer; for an explicit eviction, this function builds
+    /// the answer instead.
     pub fn finish(
         mut self,
         flush: Flush,
         answers: &Answers,
         mut result: Map<String, Value>,
-    ) -> Result<Finish> {
+    ) -> Result<Step, Stop> {
         if let Some(wording) = self.around.wording {
-            result.insert(TEXT.into(), wording.told(&result).into());
+            result.insert(TEXT.into(), wording.answer_text(&result).into());
             if wording.beats() {
                 self.beat(Intent::Continue);
             }
         }
         check_pins(&self.after)?;
-        if let Some(question) = self.pair_captured(answers) {
-            return Ok(Finish::Ask(question));
-        }
+        self.pair_captured(answers)?;
         if !flush.always {
             self.capture(&result);
         }
         let before = tokens(&self.before);
-        self.settle_notices(before.occupancy);
+        self.update_notices(before.occupancy);
         let now = tokens(&self.after);
-        // A notice that found no room in a small window comes back with the next write; alone it evicts nothing.
-        let bare = |tokens: &Tokens| tokens.occupancy - tokens.notices;
+        // A notice that did not fit into a small window is added by the next write. Such a notice
+        // must not cause an eviction, so notices are not counted here.
+        let bare = |tokens: &Tokens| tokens.without(&[Section::Notices]);
         let grew =
             bare(&now) > bare(&before) || self.after.token_budget != self.before.token_budget;
         let over = now.occupancy >= self.after.token_budget.flush && grew;
         let wanted = if flush.always { now.occupancy > flush.target } else { over };
         if wanted && self.after.queue.count > 0 {
-            match self.flush(flush, answers, &now)? {
-                Flushed::Ask(question) => return Ok(Finish::Ask(question)),
-                Flushed::Part(change) => return Ok(Finish::Part(change)),
-                Flushed::Done => {}
+            if let Flushed::Part(change) = self.flush(flush, answers, &now)? {
+                return Ok(Step::Part(change));
             }
         } else if flush.always {
             self.envelope.insert("flush".into(), Value::Null);
         }
         self.give_way();
         if flush.always {
-            // What such a call answers is known only now.
+            // The result of an explicit eviction is known only after the eviction.
             result = self.capture_evicted();
         }
         self.refuse_overflow()?;
@@ -505,12 +514,12 @@ impl<'a> Draft<'a> {
         self.bury_chain(ClosedBy::Write);
         let found = self.count_search(&result);
         self.audit(&before, found);
-        Ok(Finish::Write(Box::new(self.close(result))))
+        Ok(Step::Write(Box::new(self.close(result))))
     }
 
-    /// What an explicit eviction answers, which stands in the queue where the call is captured. Then
-    /// it tells an occupancy that it takes part in itself: it is put there again with what came of
-    /// the last time until both agree.
+    /// Returns the result of an explicit eviction. If the call is captured (its result is appended
+    /// to the queue), the occupancy that the result reports includes the result itself. The result
+    /// is therefore appended again until the reported occupancy is right.
     fn capture_evicted(&mut self) -> Map<String, Value> {
         let mut result = self.evicted();
         if self.around.capture.is_none() {
@@ -529,18 +538,24 @@ impl<'a> Draft<'a> {
         result
     }
 
-    /// What an explicit eviction answers.
+    /// Builds the result of an explicit eviction from the change's current state.
     fn evicted(&self) -> Map<String, Value> {
         let now = tokens(&self.after);
         let mut map = Map::new();
-        let evicted = self.evict.as_ref().map_or(0, |e| e.evicted_count);
+        let evicted = self.eviction().map_or(0, |e| e.evicted_count);
         map.insert("evicted_count".into(), evicted.into());
-        map.insert("new_summary_tokens".into(), now.summary.into());
+        map.insert("new_summary_tokens".into(), now[Section::Summary].into());
         map.insert("after_occupancy".into(), now.occupancy.into());
         map
     }
 
+    /// Returns the part of the change that evicts messages, if any.
+    pub(super) fn eviction(&self) -> Option<&Evict> {
+        self.parts.iter().find_map(Part::evict)
+    }
+
     fn close(mut self, result: Map<String, Value>) -> Change {
+        self.parts.sort_by_key(Part::order);
         let free = tokens(&self.after).free;
         let mut heartbeat = heartbeat::report(&self.after.heartbeat, self.around.unix_ms, free);
         heartbeat.extend(self.heartbeat);
@@ -549,144 +564,10 @@ impl<'a> Draft<'a> {
             before: self.before,
             after: self.after,
             messages: self.messages,
-            recall: self.recall,
-            evict: self.evict,
-            expire: self.expire,
-            forget: self.forget,
-            cites: self.cites,
-            folded: self.folded,
-            ingest: self.ingest,
-            fired: self.fired,
-            recount: self.recount,
             events: self.events,
-            pages: self.pages,
-            prompts: self.prompts,
-            tool_sets: self.tool_sets,
+            parts: self.parts,
             result,
             envelope: self.envelope,
         }
     }
-
-    /// Sets the pressure notice on an upward crossing of the warning threshold and drops it below; a spool notice goes when
-    /// occupancy falls below.
-    fn settle_notices(&mut self, occupancy_before: u64) {
-        let budget = self.after.token_budget;
-        if self.fell() {
-            notices::drop_kind(&mut self.after, SPOOL);
-        }
-        let bare = tokens(&self.after).occupancy - notices::cost(&self.after, PRESSURE);
-        let was_under = occupancy_before < self.before.token_budget.warning;
-        let stands = notices::stands(&self.after, PRESSURE);
-        if bare < budget.warning {
-            notices::drop_kind(&mut self.after, PRESSURE);
-        } else if !stands || self.after.token_budget != self.before.token_budget {
-            let notice = notices::pressure_notice(self.around.counter, &self.after);
-            notices::set(&mut self.after, notice);
-            if was_under && !stands {
-                self.after.counters.warnings += 1;
-                let details = json!({"occupancy": tokens(&self.after).occupancy, "threshold": budget.warning,
-                    "context_window": self.after.context_window});
-                self.event(EventType::Warning, details);
-            }
-        }
-    }
-
-    /// Whether the window, its notices aside, went from above the warning threshold to below it, and no result was spooled
-    /// by this very change.
-    fn fell(&self) -> bool {
-        let bare = |core: &Core| {
-            let now = tokens(core);
-            now.occupancy - now.notices
-        };
-        !self.spooled
-            && bare(&self.before) >= self.before.token_budget.warning
-            && bare(&self.after) < self.after.token_budget.warning
-    }
-
-    /// Cost of the notices that go with an eviction to below the warning threshold.
-    fn passing_notices(&self) -> u64 {
-        let spool = if self.spooled { 0 } else { notices::cost(&self.after, SPOOL) };
-        notices::cost(&self.after, PRESSURE) + spool
-    }
-
-    /// A notice never is the reason why something does not fit.
-    fn give_way(&mut self) {
-        for kind in [PRESSURE, SPOOL] {
-            if tokens(&self.after).occupancy > self.after.token_budget.max {
-                notices::drop_kind(&mut self.after, kind);
-            }
-        }
-    }
-
-    fn refuse_overflow(&self) -> Result<()> {
-        let occupancy = tokens(&self.after).occupancy;
-        let max = self.after.token_budget.max;
-        if occupancy <= max { Ok(()) } else { Err(overflow(occupancy, max)) }
-    }
-
-    /// Counts a recall search that writes, and says how much it found; none for every other tool.
-    fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
-        if self.around.tool != "search_recall" {
-            return None;
-        }
-        let found = result.get("results").and_then(Value::as_array).map_or(0, Vec::len);
-        self.after.counters.recall_searches += 1;
-        self.after.counters.recall_hits += u64::from(found > 0);
-        Some(found)
-    }
-
-    /// One row for each write: who, with what, how large before and after; never text. `found`: results of a recall search.
-    fn audit(&mut self, before: &Tokens, found: Option<usize>) {
-        let after = tokens(&self.after);
-        let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
-        let mut details = json!({
-            "tool": self.around.tool, "actor": self.around.actor, "key_hash": self.around.key_hash,
-            "tokens_before": before, "tokens_after": after,
-            "version_before": self.before.version, "version_after": self.after.version,
-            "head_seq": self.after.queue.head_seq, "next_seq": self.after.queue.next_seq,
-            "chain_head": self.after.chain.head, "notices": notices,
-            "policy": self.after.token_budget, "encoding": self.after.encoding,
-        });
-        if let Some(found) = found {
-            details["found"] = found.into();
-        }
-        if let Some((name, told)) = &self.let_in {
-            details[*name] = told.clone();
-        }
-        if let Some(forget) = &self.forget {
-            let row = &forget.row;
-            details["forget"] = json!({"id": row.key, "what": row.what, "phase": row.phase, "step": row.step, "messages": row.items.len(),
-                "documents": row.documents.len(), "ended_at": row.ended_at});
-        } else if let Some(expire) = &self.expire {
-            details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
-                "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
-        }
-        if let Some(fired) = &self.fired {
-            details["tick"] = json!({"schedule": fired.name, "due_ms": fired.due_ms, "missed": fired.last.missed});
-        }
-        if let Some(ingest) = &self.ingest {
-            let manifest = &ingest.manifest;
-            details["ingest"] = match ingest.fate {
-                Fate::Removed => {
-                    json!({"manifest": manifest.key, "removed_chunks": manifest.chunks})
-                }
-                Fate::New | Fate::Replaces => {
-                    json!({"manifest": manifest.key, "revision": manifest.revision,
-                        "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks})
-                }
-            };
-        }
-        self.event(EventType::Audit, details);
-    }
-}
-
-fn overflow(occupancy: u64, max: u64) -> Error {
-    let short = occupancy - max;
-    Error::new(
-        Code::TokenBudgetExceeded,
-        format!("short of {short} tokens in a window of {max}: shorten the text or free a block"),
-    )
-    .with("required_headroom", short)
-    .with("occupancy", occupancy)
-    .with("max", max)
 }

@@ -1,48 +1,52 @@
-//! What is to be forgotten, what is found of it, and how a step of a forgetting finds things.
+//! The request for a forget operation, the rows that the request concerns, and the rows of the next
+//! step.
 
 use serde::Deserialize;
 
 use crate::memory::forget::{Forgetting, Quoted};
 use crate::memory::message::Message;
 
-/// What is asked to be forgotten.
+/// A request for a forget operation, which names what to forget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForgetAsked {
-    /// Places of messages.
+    /// Positions of the messages to forget.
     pub seqs: Vec<u64>,
-    /// Ids of messages.
+    /// Ids of the messages to forget.
     pub ids: Vec<String>,
-    /// A document of the archive.
+    /// Id of the archive's document to forget.
     pub doc_id: Option<String>,
-    /// A text: whatever holds it goes.
+    /// A text to forget; every message and every document that contains this text is forgotten.
     pub text: Option<String>,
-    /// Whether blocks that quote it go too.
+    /// Whether blocks that quote the text to forget are also removed.
     pub blocks: bool,
 }
 
-/// What is found of it.
+/// The rows that a request for a forget operation concerns.
 #[derive(Clone, Debug, Default)]
 pub struct ForgetFound {
-    /// Messages, copies of them, and what they are paired with; by place.
+    /// Messages to forget, in the order of the log. The list includes copies of these messages, and
+    /// the calls or results that belong to them.
     pub messages: Vec<FoundMessage>,
-    /// Documents of the archive.
+    /// Ids of the archive's documents to forget.
     pub documents: Vec<String>,
-    /// Schedules by name.
+    /// Names of the schedules to forget.
     pub schedules: Vec<String>,
-    /// Keys of sets of tools.
+    /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
-    /// Keys of copies of texts that hold it in a block or in the system text.
+    /// Keys of the stored core versions in which a block or the system text contains the text to
+    /// forget.
     pub versions: Vec<String>,
-    /// Keys of stored answers that hold it.
+    /// Keys of stored answers that contain the text to forget.
     pub answers: Vec<String>,
-    /// Where it is quoted by what stays; blocks of the core, whether they stay or not.
+    /// Texts that quote the text to forget and are in none of the rows that the other fields list.
+    /// Blocks of the core that quote the text are always listed.
     pub quoted: Quoted,
-    /// Whether the summary holds it word by word.
+    /// Whether the summary contains the text to forget verbatim.
     pub in_summary: bool,
 }
 
 impl ForgetFound {
-    /// Whether there is nothing to forget.
+    /// Returns whether the request concerns no row.
     pub fn is_empty(&self) -> bool {
         let beside = [&self.documents, &self.schedules, &self.tool_sets, &self.versions];
         self.messages.is_empty()
@@ -54,14 +58,14 @@ impl ForgetFound {
     }
 }
 
-/// A call of a tool, or its result.
+/// A message with tool calls or with the result of a call: its position and the ids of the calls.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CallPlace {
-    /// Its place.
+    /// Position of the message with the tool call or the result.
     pub seq: u64,
-    /// Calls that it makes.
+    /// Ids of the calls in the message.
     pub calls: Vec<String>,
-    /// The call that it answers.
+    /// Id of the call that the message answers.
     pub call_id: Option<String>,
 }
 
@@ -75,8 +79,10 @@ impl From<&Message> for CallPlace {
     }
 }
 
-/// Places of what cannot stand without the message at a place: the results of its calls; the call that it answers, with all results
-/// of that. A result answers the last call of its id before it, since some runtimes use the same ids in each turn.
+/// Returns the positions of messages that must be removed together with the message at `seq`. For a
+/// message with calls, these are the results. For a result, these are the message with its call,
+/// and all results of that message's calls. A tool's result answers the last earlier call with the
+/// result's id, because some runtimes reuse ids in each turn.
 pub fn paired_with(seq: u64, places: &[CallPlace]) -> Vec<u64> {
     let Some(at) = places.iter().position(|one| one.seq == seq) else { return Vec::new() };
     let makes = |one: &&CallPlace, id: &String| one.calls.contains(id);
@@ -94,88 +100,55 @@ pub fn paired_with(seq: u64, places: &[CallPlace]) -> Vec<u64> {
     results(at).chain(of_call).filter(|other| *other != seq).collect()
 }
 
-/// A message as it is found.
+/// A message to forget, as found by the request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FoundMessage {
-    /// Its place.
+    /// Position of the message to forget.
     pub seq: u64,
-    /// Its key.
+    /// Key of the message to forget.
     pub id: String,
-    /// What it is to the queue.
+    /// Kind of the message to forget.
     pub kind: String,
-    /// Its digest.
+    /// Digest of the message to forget.
     pub digest: String,
-    /// Whether it stands in the thread of a client.
+    /// Whether the message to forget is in a client's thread.
     pub thread: bool,
-    /// Ids of the calls that it makes.
+    /// Ids of the calls in the message to forget.
     pub calls: Vec<String>,
-    /// The call that it answers.
+    /// Id of the call that the message to forget answers.
     pub call_id: Option<String>,
-    /// Runs of its text that are looked for elsewhere.
+    /// Word sequences from the message's text, by which quotations in other texts are found.
     pub runs: Vec<String>,
 }
 
-/// How it stands with a forgetting, and what its next step is about.
+/// The state of a forget operation, and the rows of the forget operation's next step.
 #[derive(Clone, Debug, Default)]
 pub struct ForgetLook {
-    /// The row; none: there is none of that key.
+    /// The forget operation's row; `None` if the key is unknown.
     pub row: Option<Forgetting>,
-    /// Messages of the step.
+    /// Messages whose text the next step removes.
     pub messages: Vec<StandingMessage>,
-    /// Keys of the rows of the step.
+    /// Keys of the rows that the next step removes.
     pub keys: Vec<String>,
-    /// Where the next page begins; none: there is none.
+    /// Start of the next page of rows; `None` after the last page.
     pub after: Option<String>,
 }
 
-/// A message that is about to be forgotten, as it stands.
+/// A message to forget, as stored when the step begins.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct StandingMessage {
-    /// Its key.
+    /// Key of the message to forget.
     pub id: String,
-    /// Its place.
+    /// Position of the message to forget.
     pub seq: u64,
-    /// What it is to the queue.
+    /// Kind of the message to forget.
     pub kind: String,
-    /// What it costs.
+    /// Rendered cost of the message, in tokens.
     pub token_estimate: u64,
-    /// Whether its text is gone already.
+    /// Whether the text of the message is already removed.
     pub gone: bool,
-    /// Whether an eviction logged it.
+    /// Whether an eviction logged the message in recall storage.
     pub folded: bool,
-    /// Revision of the summary that stands for it since.
+    /// Revision of the first summary that includes the message.
     pub summary_rev: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(seq: u64, calls: &[&str], call_id: Option<&str>) -> CallPlace {
-        let calls = calls.iter().map(|id| (*id).to_owned()).collect();
-        CallPlace { seq, calls, call_id: call_id.map(str::to_owned) }
-    }
-
-    #[test]
-    fn a_call_goes_with_all_of_its_results_and_with_those_of_no_other_turn() {
-        let places = [
-            place(1, &["a", "b"], None),
-            place(2, &[], Some("a")),
-            place(4, &[], Some("b")),
-            place(5, &["a"], None),
-            place(9, &[], Some("a")),
-            place(10, &[], Some("c")),
-        ];
-        for (seq, paired) in [
-            (1, &[2, 4][..]),
-            (2, &[4, 1]),
-            (4, &[2, 1]),
-            (5, &[9]),
-            (9, &[5]),
-            (10, &[]),
-            (3, &[]),
-        ] {
-            assert_eq!(paired_with(seq, &places), paired, "{seq}");
-        }
-    }
 }

@@ -1,94 +1,110 @@
-//! Heartbeats: whether a model may go on at once, and when a chain of such calls ends.
+//! Heartbeats: decides whether a model may continue immediately, and when a chain of heartbeats
+//! ends.
 //!
-//! Time is the server's. Servers that share a database may differ by [`CLOCK_SKEW_MS_MAX`]: up to there time stands still for
-//! an agent until the slower clock has caught up; beyond, what lies in the future is taken for an error and forgotten, so that
-//! no clock that once was wrong can keep an agent waiting.
+//! All times of heartbeats are server times. The clocks of servers that share a database may differ
+//! by up to [`CLOCK_SKEW_MS_MAX`]. If a stored time is ahead of the server's clock by at most this
+//! difference, the agent's time does not advance until the server's clock has caught up. A stored
+//! time that is ahead by more than this difference is dropped as an error, so that a wrong clock
+//! cannot block an agent.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::limits::{
-    CLOCK_SKEW_MS_MAX, HEARTBEAT_COOLDOWN_MS_MAX, HEARTBEAT_DEPTH_MAX, HEARTBEAT_DURATION_MS,
-    HEARTBEAT_RPS_MAX, LOOP_CALLS_KEPT, LOOP_SAME_MAX, WINDOW_TOKENS_MAX,
-};
+use crate::limits::{CLOCK_SKEW_MS_MAX, HEARTBEAT_COOLDOWN_MS_MAX, WINDOW_TOKENS_MAX};
 use crate::memory::heartbeat::{
     ClosedBy, EndedChain, Heartbeat, HeartbeatLimits, MadeCall, OpenChain, Reason,
 };
 
-/// The span that `rps_limit` counts beats in, in milliseconds.
+/// Largest allowed `max_chain_depth` of an agent.
+const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
+/// Smallest and largest allowed `max_chain_duration_ms` of an agent.
+const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
+/// Largest allowed `rps_limit` of an agent; the core stores the times of at most this number of
+/// beats.
+const HEARTBEAT_RPS_MAX: u64 = 64;
+/// Number of equal calls with equal results after which a chain counts as a loop and ends.
+const LOOP_SAME_MAX: u64 = 3;
+/// Number of different calls that a chain remembers to detect loops. A loop of more different calls
+/// is not detected, and ends only when the chain reaches its maximum depth.
+const LOOP_CALLS_KEPT: usize = 16;
+
+/// The span of time in which `rps_limit` counts beats, in milliseconds.
 const RATE_MS: u64 = 1_000;
 
-/// What a caller wants of its chain.
+/// What a caller requests: another inference, or the end of the heartbeat chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// To be called again at once.
+    /// The model asks for another inference.
     Continue,
-    /// To give control back.
+    /// The model gives control back, which ends the chain.
     Yield,
 }
 
-/// What became of it.
+/// The result of a beat or of a yield.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Go on.
+pub enum BeatResult {
+    /// The model may continue with another inference.
     Granted {
-        /// The chain.
+        /// Id of the chain.
         chain: String,
-        /// Whether it began with this beat.
+        /// Whether the heartbeat chain began with this beat.
         first: bool,
-        /// Its beats, this one among them.
+        /// Number of beats of the heartbeat chain.
         depth: u64,
-        /// Its age in milliseconds.
+        /// Age of the heartbeat chain in milliseconds.
         duration_ms: u64,
     },
-    /// The chain is over.
+    /// The heartbeat chain is over.
     Ended {
-        /// How it ended.
+        /// The ended heartbeat chain.
         chain: EndedChain,
-        /// Whether it began with this beat too: it found no room in the window.
+        /// Whether the chain both began and ended with this beat, because the window has too few
+        /// free tokens.
         first: bool,
     },
-    /// A yield without a chain: nothing to do.
+    /// A yield without an open chain, which has no effect.
     Idle,
-    /// Too many beats in a second; the chain, if there is one, stays open.
+    /// The agent had too many beats in a second; an open chain stays open.
     Limited {
-        /// When the next beat may come.
+        /// Time in milliseconds until the next beat may be sent.
         retry_after_ms: u64,
     },
-    /// The last chain ended by depth, duration or a loop a moment ago.
+    /// The agent is still in the cooldown after a chain that ended by depth, duration or a loop.
     Cooling {
-        /// When the next chain may start.
+        /// Time in milliseconds until the next chain may start.
         retry_after_ms: u64,
     },
 }
 
-/// One beat. `now_ms` is server time, `tokens_free` what the window has left, `fresh_id` names a chain that starts.
+/// Applies a beat or a yield. `now_ms` is the server time, `tokens_free` is the number of free
+/// tokens in the window, and `fresh_id` generates the id of a new chain.
 pub fn beat(
     state: &mut Heartbeat,
     now_ms: u64,
     tokens_free: u64,
     intent: Intent,
     fresh_id: impl FnOnce() -> String,
-) -> Outcome {
+) -> BeatResult {
     let now = settle_time(state, now_ms);
     if let Some(chain) = close_dead(state, now, ClosedBy::Beat) {
-        return Outcome::Ended { chain, first: false };
+        return BeatResult::Ended { chain, first: false };
     }
     let first = state.chain.is_none();
     match intent {
         Intent::Yield => end(state, now, Reason::ExplicitYield, ClosedBy::Beat)
-            .map_or(Outcome::Idle, |chain| Outcome::Ended { chain, first: false }),
+            .map_or(BeatResult::Idle, |chain| BeatResult::Ended { chain, first: false }),
         Intent::Continue => {
-            // What ends a chain that runs asks for no further call, so no rate holds it back.
+            // A beat that ends the chain causes no further inference, so the rate limit does not
+            // apply.
             if let Some(chain) = ended_by_caps(state, now, tokens_free) {
-                return Outcome::Ended { chain, first };
+                return BeatResult::Ended { chain, first };
             }
             if let Some(refused) = held_back(state, now) {
                 return refused;
             }
             grant(state, now, fresh_id());
             match ended_by_floor(state, now, tokens_free) {
-                Some(chain) => Outcome::Ended { chain, first },
+                Some(chain) => BeatResult::Ended { chain, first },
                 None => granted(state, first),
             }
         }
@@ -106,15 +122,16 @@ fn ended_by_caps(state: &mut Heartbeat, now: u64, tokens_free: u64) -> Option<En
     None
 }
 
-fn held_back(state: &Heartbeat, now: u64) -> Option<Outcome> {
+fn held_back(state: &Heartbeat, now: u64) -> Option<BeatResult> {
     if state.chain.is_none() && now < state.cooldown_until_ms {
-        return Some(Outcome::Cooling { retry_after_ms: state.cooldown_until_ms - now });
+        return Some(BeatResult::Cooling { retry_after_ms: state.cooldown_until_ms - now });
     }
     let retry_after_ms = rate_wait(state, now);
-    (retry_after_ms > 0).then_some(Outcome::Limited { retry_after_ms })
+    (retry_after_ms > 0).then_some(BeatResult::Limited { retry_after_ms })
 }
 
-/// Milliseconds until the oldest of the last `rps_limit` beats is a second old; 0 when a beat may come.
+/// Returns the milliseconds until another beat is allowed; 0 if a beat is allowed now. A beat is
+/// allowed when the oldest of the last `rps_limit` beats is at least a second old.
 fn rate_wait(state: &Heartbeat, now: u64) -> u64 {
     match state.recent_ms.len().checked_sub(rate(state)) {
         Some(at) => (state.recent_ms[at] + RATE_MS).saturating_sub(now),
@@ -122,12 +139,14 @@ fn rate_wait(state: &Heartbeat, now: u64) -> u64 {
     }
 }
 
-/// Beats within a second; a state that was written by hand may say none.
+/// Returns the maximum number of beats per second. The result is at least one, even if a stored
+/// limit was edited to 0.
 fn rate(state: &Heartbeat) -> usize {
     usize::try_from(state.limits.rps_limit).unwrap_or(usize::MAX).max(1)
 }
 
-/// Only the last `rps_limit` beats matter to the rate.
+/// Keeps only the times of the last `rps_limit` beats, because older beats do not affect the rate
+/// limit.
 fn forget_old_beats(state: &mut Heartbeat) {
     let surplus = state.recent_ms.len().saturating_sub(rate(state));
     state.recent_ms.drain(..surplus);
@@ -149,7 +168,8 @@ fn grant(state: &mut Heartbeat, now: u64, fresh_id: String) {
     chain.last_ms = now;
 }
 
-/// A chain that starts without room ends at once, without a single beat.
+/// Ends a chain that has just begun if the window has too few free tokens. A chain that ends in
+/// this way counts no beat.
 fn ended_by_floor(state: &mut Heartbeat, now: u64, tokens_free: u64) -> Option<EndedChain> {
     if tokens_free >= state.limits.floor_tokens {
         return None;
@@ -160,9 +180,9 @@ fn ended_by_floor(state: &mut Heartbeat, now: u64, tokens_free: u64) -> Option<E
     end(state, now, Reason::Tokens, ClosedBy::Beat)
 }
 
-fn granted(state: &Heartbeat, first: bool) -> Outcome {
+fn granted(state: &Heartbeat, first: bool) -> BeatResult {
     let chain = state.chain.as_ref().expect("a granted beat has a chain");
-    Outcome::Granted {
+    BeatResult::Granted {
         chain: chain.id.clone(),
         first,
         depth: chain.depth,
@@ -170,15 +190,16 @@ fn granted(state: &Heartbeat, first: bool) -> Outcome {
     }
 }
 
-/// Something happened outside: control is not the chain's any more.
+/// Ends the open heartbeat chain, if any, because an event arrived.
 pub fn interrupt(state: &mut Heartbeat, now_ms: u64) -> Option<EndedChain> {
     let now = settle_time(state, now_ms);
     close_dead(state, now, ClosedBy::Event)
         .or_else(|| end(state, now, Reason::ExplicitYield, ClosedBy::Event))
 }
 
-/// Counts a call of a chain that runs. The chain ends with the [`LOOP_SAME_MAX`]th call that asked and was answered the same (`digest`),
-/// one after the other or not: it goes in circles. A chain that is dead already is left to those who bury it.
+/// Counts a call in the open heartbeat chain. The chain ends when the same `digest` (of call and
+/// result) occurs for the `LOOP_SAME_MAX`th time, even if other calls occurred in between. A call
+/// in an expired chain is not counted; [`bury`] ends such a chain.
 pub fn repeated(state: &mut Heartbeat, now_ms: u64, digest: String) -> Option<EndedChain> {
     let now = settle_time(state, now_ms);
     let chain = state.chain.as_mut().filter(|chain| now <= chain.deadline_ms)?;
@@ -200,7 +221,7 @@ pub fn repeated(state: &mut Heartbeat, now_ms: u64, digest: String) -> Option<En
     end(state, now, Reason::LoopDetected, ClosedBy::Call)
 }
 
-/// Ends a chain that outlived its cap, whoever finds it.
+/// Ends the open heartbeat chain if it exceeded its maximum duration.
 pub fn bury(state: &mut Heartbeat, now_ms: u64, closed_by: ClosedBy) -> Option<EndedChain> {
     let now = settle_time(state, now_ms);
     close_dead(state, now, closed_by)
@@ -228,7 +249,7 @@ fn end(state: &mut Heartbeat, now: u64, reason: Reason, closed_by: ClosedBy) -> 
     Some(ended)
 }
 
-/// Changes the limits, of a chain that runs too.
+/// Changes the limits of heartbeat chains; the limits also apply to an open chain.
 pub fn retune(state: &mut Heartbeat, limits: HeartbeatLimits) {
     state.limits = limits;
     forget_old_beats(state);
@@ -237,7 +258,8 @@ pub fn retune(state: &mut Heartbeat, limits: HeartbeatLimits) {
     }
 }
 
-/// The time that counts for this agent: never before what is written, unless that lies too far in the future to be true.
+/// Returns the agent's time. This is the newest stored time if it is ahead of the server time by at
+/// most the allowed clock difference, otherwise the server time.
 fn settle_time(state: &mut Heartbeat, now: u64) -> u64 {
     let times = [
         state.chain.as_ref().map(|chain| chain.last_ms),
@@ -265,18 +287,18 @@ fn settle_time(state: &mut Heartbeat, now: u64) -> u64 {
     now
 }
 
-/// The part of every answer that tells where the agent stands: whether a beat would be granted now (or after the wait that
-/// `retry_after_ms` names), how deep and old the chain is, and how the last one ended when none runs.
+/// Returns the heartbeat state that every answer reports: whether a beat would be granted now (or
+/// after `retry_after_ms`), depth and age of the chain, and the end of the last chain.
 pub fn report(state: &Heartbeat, now_ms: u64, tokens_free: u64) -> Map<String, Value> {
     let mut after = state.clone();
     let next = beat(&mut after, now_ms, tokens_free, Intent::Continue, String::new);
     let (opportunity, wait) = match next {
-        Outcome::Granted { .. } => (true, None),
-        Outcome::Limited { retry_after_ms } => {
+        BeatResult::Granted { .. } => (true, None),
+        BeatResult::Limited { retry_after_ms } => {
             (tokens_free >= state.limits.floor_tokens, Some(retry_after_ms))
         }
-        Outcome::Cooling { retry_after_ms } => (false, Some(retry_after_ms)),
-        Outcome::Ended { .. } | Outcome::Idle => (false, None),
+        BeatResult::Cooling { retry_after_ms } => (false, Some(retry_after_ms)),
+        BeatResult::Ended { .. } | BeatResult::Idle => (false, None),
     };
     let mut map = Map::new();
     map.insert("opportunity".into(), opportunity.into());
@@ -300,28 +322,28 @@ pub fn report(state: &Heartbeat, now_ms: u64, tokens_free: u64) -> Map<String, V
     map
 }
 
-/// What a call did to the chain, for its answer.
-pub(super) fn outcome_fields(outcome: &Outcome) -> Map<String, Value> {
+/// Returns the answer's fields about the result of a beat or of a yield.
+pub(super) fn outcome_fields(outcome: &BeatResult) -> Map<String, Value> {
     let fields = match outcome {
-        Outcome::Granted { chain, depth, duration_ms, .. } => {
+        BeatResult::Granted { chain, depth, duration_ms, .. } => {
             json!({"granted": true, "chain": chain, "chain_depth": depth, "duration_ms": duration_ms})
         }
-        Outcome::Ended { chain, .. } => {
+        BeatResult::Ended { chain, .. } => {
             json!({"granted": false, "chain": chain.id, "chain_depth": chain.depth,
                 "duration_ms": chain.duration_ms, "terminated_reason": chain.reason, "closed_by": chain.closed_by})
         }
-        Outcome::Idle => json!({"granted": false}),
-        Outcome::Limited { retry_after_ms } => {
+        BeatResult::Idle => json!({"granted": false}),
+        BeatResult::Limited { retry_after_ms } => {
             json!({"granted": false, "refused": "rate_limited", "retry_after_ms": retry_after_ms})
         }
-        Outcome::Cooling { retry_after_ms } => {
+        BeatResult::Cooling { retry_after_ms } => {
             json!({"granted": false, "refused": "cooldown", "retry_after_ms": retry_after_ms})
         }
     };
     fields.as_object().cloned().unwrap_or_default()
 }
 
-/// Refuses limits outside their bounds, naming the first.
+/// Refuses heartbeat limits outside the allowed bounds, and names the first such limit.
 pub fn check_limits(limits: &HeartbeatLimits) -> Result<()> {
     let (shortest, longest) = HEARTBEAT_DURATION_MS;
     let bounds = [
@@ -339,6 +361,3 @@ pub fn check_limits(limits: &HeartbeatLimits) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

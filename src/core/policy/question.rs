@@ -1,4 +1,5 @@
-//! What a decision asks before it can be made, and the answers so far: one variant and one field for each kind of question.
+//! The questions that a decision asks the database or a model, and the answers to these questions.
+//! Each kind of question is a variant of [`Question`], and its answer is a field of [`Answers`].
 
 use std::ops::{Range, RangeInclusive};
 
@@ -6,342 +7,362 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::forget::{CallPlace, ForgetAsked, ForgetFound, ForgetLook};
-use super::fusion::Worded;
-use super::nearest::{Near, Nearest};
-use super::recall::{Entries, Found, RecallQuery};
 use super::retention::Due;
-use super::trace::{Place, TraceQuery, Traced, Vertex};
-use super::worded::Words;
+use super::step::Stop;
+use crate::error::Result;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
 use crate::memory::schedule::Schedule;
+use crate::search::{
+    Entries, NearQuery, NearResult, RecallList, RecallQuery, WordQuery, WordResult,
+};
+use crate::trust::{Trace, TraceQuery, Vertex, VertexId};
 
-/// A line of conversation for the summariser.
+/// A line of the conversation, as the summarizer reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Name or role of the speaker.
     pub speaker: String,
-    /// What was said.
+    /// Text of the speaker's message.
     pub text: String,
 }
 
-/// What a decision asks before it can be made.
+/// A question to the database or to a model, whose answer a decision needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// The messages of the queue, from this seq on.
+    /// The messages of the queue.
     Queue {
-        /// First seq.
+        /// Seq of the queue's first message.
         head_seq: u64,
     },
-    /// Calls of tools and their results between two places.
+    /// The messages with tool calls or results, in a range of the log.
     Calls {
-        /// First seq.
+        /// First seq of the range.
         first_seq: u64,
-        /// Last seq.
+        /// Last seq of the range.
         last_seq: u64,
     },
     /// The entries of recall storage that match a query.
     Recall {
-        /// What is looked for.
+        /// The query.
         query: RecallQuery,
-        /// Server time of the question, in milliseconds.
+        /// Server time of the search, in milliseconds.
         now_ms: u64,
     },
     /// Messages of recall storage, and their copies in the queue.
     Entries {
-        /// Their keys.
+        /// Keys of the messages.
         ids: Vec<String>,
-        /// Where the queue begins.
+        /// Seq of the queue's first message.
         head_seq: u64,
-        /// Whether replies, and what is replied to, are wanted with them.
+        /// Whether the answer also includes the replies to these messages, and the messages that
+        /// these messages answer.
         pairs: bool,
     },
-    /// A stored result list.
+    /// A stored list of search results.
     Page {
-        /// Its handle.
+        /// Handle of the stored result list.
         handle: String,
     },
-    /// A new summary.
+    /// A new summary of the evicted messages.
     Summary {
-        /// What it is for: first seq that leaves, first that stays, revision of the summary it continues, cap.
+        /// The values that identify the summary: seq of the first evicted message, seq of the first
+        /// remaining message, revision of the previous summary, and token limit.
         of: (u64, u64, u64, u64),
-        /// The summary it continues.
+        /// The summary that the new summary continues.
         previous: String,
-        /// What leaves.
+        /// The evicted messages, except messages in quarantine (tainted, and hidden until a
+        /// reviewer releases them).
         lines: Vec<Line>,
-        /// Least and most tokens of its text. The least is 0 unless the window leaves less than
-        /// the cap: then the old summary stands rather than a smaller one of the local summariser.
+        /// Minimum and maximum number of tokens in the summary. The minimum is 0, unless the window
+        /// leaves fewer tokens than the usual maximum. If the minimum is above 0 and the new
+        /// summary would be shorter than the minimum, the old summary is kept instead.
         tokens: RangeInclusive<u64>,
-        /// Whether the caller may wait for a model.
+        /// Whether the call may wait until a model has written the summary.
         may_wait: bool,
     },
-    /// What stands in the archive before an ingest.
+    /// The archive's state, which an ingest needs.
     Archive {
         /// Key of the document's manifest.
         manifest_key: String,
-        /// Messages that the document is derived from.
+        /// Keys of the messages that the document is derived from.
         messages: Vec<String>,
     },
-    /// What the vectors of this database are, and whether an index serves them.
+    /// The vector setting of this database, and whether a vector index is ready.
     Vectors {
-        /// Chunks of the agent.
+        /// Number of chunks in the agent's archive, on which the choice between vector index and
+        /// full comparison depends.
         chunks: u64,
     },
-    /// The chunks nearest to a vector.
-    Nearest(Box<Near>),
-    /// The chunks that hold words of a question.
-    Words(Box<Words>),
-    /// Chunks by their keys.
+    /// The chunks whose vectors are nearest to the query's vector.
+    Nearest(Box<NearQuery>),
+    /// The chunks that contain words of a query.
+    Words(Box<WordQuery>),
+    /// Chunks of the archive with the given keys.
     Passages {
-        /// Document keys.
+        /// Document keys of the chunks.
         keys: Vec<String>,
     },
     /// A schedule of the agent.
     Schedule {
-        /// Its name.
+        /// Name of the schedule.
         name: String,
     },
-    /// Entries of recall storage of a span of time.
+    /// Entries of recall storage that were appended in a span of time.
     Dated(Dated),
-    /// What is due to go by its age.
+    /// Texts that are older than the retention policy allows.
     Due {
-        /// The moment before which its time is over.
+        /// Texts from before this time exceed the retention age.
         before: String,
     },
-    /// What there is of what is to be forgotten.
+    /// All rows that a forget operation would remove.
     Forget(Box<ForgetAsked>),
-    /// How it stands with a forgetting.
+    /// The progress of a forget operation.
     ForgetStep {
-        /// Its key.
+        /// Key of the forget operation's row.
         key: String,
     },
-    /// What is joined to an entry of the memory.
+    /// The vertices of the memory's graph that a trace reaches from its start, within bounds.
     Trace(Box<TraceQuery>),
-    /// Entries of the memory by their places.
+    /// Vertices of the memory's graph (such as messages and chunks) with the given ids.
     Traced {
-        /// Where they are.
-        places: Vec<Place>,
+        /// Ids of the requested vertices.
+        places: Vec<VertexId>,
     },
-    /// Chunks that a message cites.
+    /// The chunks that a message cites, as stored in the archive.
     Cited {
-        /// Document keys.
+        /// Document keys of the chunks.
         keys: Vec<String>,
     },
-    /// The vector of a question.
+    /// The vector of a search query.
     EmbedQuery {
-        /// The question.
+        /// Text of the query.
         text: String,
-        /// Which kind of vector.
+        /// Fingerprint of the model that computes the vector.
         with: Fingerprint,
     },
-    /// Vectors of some texts, each made alone by the configured embedder.
+    /// Vectors of texts that the configured embedder computes one by one, without the context of a
+    /// document.
     EmbedAlone {
-        /// The texts.
+        /// The texts to embed.
         texts: Vec<String>,
-        /// Which kind of vector.
+        /// Fingerprint of the model that computes the vectors.
         with: Fingerprint,
     },
-    /// The same vectors as another embedder makes them, for the setting that the archive changes to; the call goes on without them.
+    /// While a reindex runs: the vectors of a document's chunks under the next vector setting. The
+    /// embedder of the next setting computes these vectors. If the embedder fails, the call
+    /// continues without these vectors.
     EmbedNext {
-        /// The document.
+        /// Text of the document.
         document: String,
-        /// Where its chunks lie in it, in bytes, in order.
+        /// Byte ranges of the document's chunks, in order.
         spans: Vec<Range<usize>>,
-        /// Which kind of vector.
+        /// Fingerprint of the model that computes the vectors.
         with: Fingerprint,
     },
-    /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
+    /// Vectors of a long document's chunks, computed and stored part by part. After an
+    /// interruption, a later call continues with the missing parts.
     EmbedParts(Box<Upload>),
-    /// A part of a document is kept; are all there now?
+    /// The stored parts of an uploaded document, after the given part was also stored.
     KeepPart(Box<PartGiven>),
-    /// Vectors of the chunks of one document, each in the light of the whole.
+    /// Vectors of a document's chunks, computed with the context of the whole document.
     Embed {
-        /// The document.
+        /// Text of the document.
         document: String,
-        /// Where its chunks lie in it, in bytes, in order.
+        /// Byte ranges of the document's chunks, in order.
         spans: Vec<Range<usize>>,
-        /// Which kind of vector.
+        /// Fingerprint of the model that computes the vectors.
         with: Fingerprint,
     },
 }
 
-/// A long document that is being taken in.
+/// A long document whose ingest is in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upload {
-    /// Hash of everything that its vectors depend on: the same document goes on where it was cut off, whoever sends it again.
+    /// Hash of everything that the document's vectors depend on. A call with the same hash
+    /// continues an interrupted ingest.
     pub name: String,
-    /// The document.
+    /// Text of the document.
     pub document: String,
-    /// Where its chunks lie in it, in bytes, in order.
+    /// Byte ranges of the document's chunks, in order.
     pub spans: Vec<Range<usize>>,
-    /// Which kind of vector.
+    /// Fingerprint of the model that computes the vectors.
     pub with: Fingerprint,
 }
 
-/// A part of a document that its caller sends in parts.
+/// A part of a document that a caller sends in parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartGiven {
-    /// Hash of everything that all its parts say alike.
+    /// Hash of all values that the parts of one document have in common; it identifies the upload.
     pub upload: String,
-    /// Its place among them, from 0.
+    /// Index of the part in the document, from 0.
     pub place: usize,
-    /// How many they are.
+    /// Number of parts of the whole document.
     pub of: usize,
-    /// What it brings.
+    /// The part's content.
     pub content: StagedPart,
 }
 
-/// What is there of such a document.
+/// The stored parts of an uploaded document.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
-    /// Places of parts that are missing.
+    /// Indexes of the missing parts of an uploaded document.
     pub missing: Vec<usize>,
-    /// All parts in order, if none is missing.
+    /// All parts of the uploaded document in order; empty while a part is missing.
     pub parts: Vec<StagedPart>,
 }
 
-/// What a search of the archive builds on.
+/// The state of the database's vectors, which a search of the archive needs.
 #[derive(Clone, Debug)]
 pub struct VectorsAnswer {
-    /// What the vectors of this database have in common; none before the first ingest.
+    /// Vector setting of this database; `None` before the first ingest.
     pub setting: Option<VectorSetting>,
-    /// Whether a vector index is ready; not asked for an archive that is compared one by one.
+    /// Whether a vector index is ready. This is not checked for an archive so small that a search
+    /// compares every vector.
     pub index_ready: bool,
-    /// Chunks of one agent up to which its archive is compared one by one.
+    /// Maximum number of chunks in an agent's archive at which a search still compares every
+    /// vector.
     pub exact_rows_max: u64,
-    /// Whether conditions stand before a search through the index instead of behind it.
+    /// Whether the vector index itself applies a search's filters. Otherwise, the search filters
+    /// the rows that the index returns.
     pub filters_first: bool,
 }
 
-/// What an ingest builds on.
+/// The state of the archive that an ingest needs to know.
 #[derive(Clone, Debug, Default)]
 pub struct ArchiveAnswer {
-    /// The document as it was last taken in.
+    /// The manifest from the last ingest of the same document, if any.
     pub manifest: Option<Manifest>,
-    /// What the vectors of this database have in common; none before the first ingest.
+    /// The setting of this database's vectors; `None` before the first ingest.
     pub setting: Option<VectorSetting>,
-    /// Those of the messages asked for that are there.
+    /// Keys of those source messages that exist.
     pub messages: Vec<String>,
     /// Whether a vector index serves the archive.
     pub index_ready: bool,
 }
 
-/// A summary that was asked for.
+/// A newly written summary.
 #[derive(Clone, Debug)]
 pub struct SummaryAnswer {
-    /// The question's `of`.
+    /// The values of the question's `of`, which identify the summary.
     pub of: (u64, u64, u64, u64),
-    /// The text.
+    /// Text of the summary.
     pub content: String,
-    /// Numbers about it, for the event.
+    /// Measures of the summary's drift (how much evicted text it misses), for the summary's event.
     pub details: Map<String, Value>,
 }
 
-/// A schedule as it stands.
+/// The stored state of a schedule.
 #[derive(Clone, Debug)]
 pub struct ScheduleSeen {
-    /// What time it is for the database, in milliseconds since 1970.
+    /// The database's time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The schedule; none: it is gone.
+    /// The stored schedule; `None` if it does not exist.
     pub schedule: Option<Schedule>,
 }
 
-/// Answers so far.
-#[derive(Clone, Debug, Default)]
-pub struct Answers {
-    /// Messages of the queue, oldest first.
-    pub queue: Option<Vec<Message>>,
-    /// Calls of tools and their results, oldest first.
-    pub calls: Option<Vec<CallPlace>>,
-    /// What a search of recall storage found.
-    pub recall: Option<Found>,
-    /// Messages of recall storage.
-    pub entries: Option<Entries>,
-    /// The stored list, or that there is none.
-    pub page: Option<Option<Page>>,
-    /// The summary.
-    pub summary: Option<SummaryAnswer>,
-    /// What stands in the archive.
-    pub archive: Option<ArchiveAnswer>,
-    /// What the vectors of this database are.
-    pub vectors: Option<VectorsAnswer>,
-    /// The chunks nearest to a vector.
-    pub nearest: Option<Nearest>,
-    /// The chunks that hold words of a question.
-    pub worded: Option<Worded>,
-    /// Chunks by their keys.
-    pub passages: Option<Vec<FoundPassage>>,
-    /// What is there of a document that comes in parts.
-    pub gathered: Option<Gathered>,
-    /// Entries of recall storage of a span of time.
-    pub dated: Option<DatedFound>,
-    /// What is due to go by its age.
-    pub due: Option<Due>,
-    /// What there is of what is to be forgotten.
-    pub forget: Option<ForgetFound>,
-    /// How it stands with a forgetting.
-    pub forget_step: Option<ForgetLook>,
-    /// The schedule that was asked for.
-    pub schedule: Option<ScheduleSeen>,
-    /// What is joined to an entry of the memory.
-    pub traced: Option<Traced>,
-    /// Entries of the memory by their places.
-    pub vertices: Option<Vec<Vertex>>,
-    /// Chunks that a message cites, as they stand in the archive.
-    pub cited: Option<Vec<FoundPassage>>,
-    /// Vectors of texts; none at all for a question whose embedder failed.
-    pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Of which kind those of a document are: while they were made, others may have begun to serve.
-    pub embedded_with: Option<Fingerprint>,
-    /// Vectors for the setting that the archive changes to, and their kind; none at all if its embedder failed.
-    pub next_embeddings: Option<(Fingerprint, Vec<Vec<f64>>)>,
-    /// Vectors of texts alone; none at all if the embedder failed.
-    pub alone: Option<Vec<Vec<f64>>>,
-    /// What failed without ending the call (`embedder`); told in its answer.
-    pub degraded: Option<&'static str>,
-}
+/// Defines [`Answers`] from a list of fields. A `passing` answer is valid for one revision of the
+/// core only; for another revision, the question is asked again. A `lasting` answer stays valid
+/// when the step is computed again on a newer core.
+macro_rules! answers {
+    ($($(#[doc = $doc:literal])+ $tag:ident $name:ident: $kind:ty;)*) => {
+        /// The answers to a step's questions so far.
+        #[derive(Clone, Debug, Default)]
+        pub struct Answers { $($(#[doc = $doc])+ pub $name: Option<$kind>,)* }
 
-impl Answers {
-    /// Those that do not depend on the revision of the core that they were asked for: what a search or a trace found stays its result even
-    /// if it is thought again on a newer core. Entries of recall storage are so as long as none comes back into the window, and a search
-    /// that may bring them back is none that reads first.
-    pub fn lasting(self) -> Self {
-        Self {
-            recall: self.recall,
-            entries: self.entries,
-            vectors: self.vectors,
-            nearest: self.nearest,
-            worded: self.worded,
-            passages: self.passages,
-            traced: self.traced,
-            vertices: self.vertices,
-            embeddings: self.embeddings,
-            degraded: self.degraded,
-            ..Self::default()
+        impl Answers {
+            $($(#[doc = $doc])+ ///
+            /// Returns the answer. If it is not yet known, the step stops with the given question.
+            pub fn $name(&self, question: impl FnOnce() -> Question) -> Result<&$kind, Stop> {
+                self.$name.as_ref().ok_or_else(|| question().into())
+            })*
+
+            /// Drops the `passing` answers, which may be outdated on another revision of the core.
+            pub fn keep_lasting(&mut self) {
+                $(answers!(@$tag self.$name);)*
+            }
         }
-    }
+    };
+    (@passing $answer:expr) => { $answer = None };
+    (@lasting $answer:expr) => {};
 }
 
-/// A span of time, and a part of the list of what was appended in it.
+answers! {
+    /// Messages of the queue, oldest first.
+    passing queue: Vec<Message>;
+    /// Tool calls and their results, oldest first.
+    passing calls: Vec<CallPlace>;
+    /// The result of a search of recall storage.
+    lasting recall: RecallList;
+    /// Messages of recall storage.
+    lasting entries: Entries;
+    /// The stored list of search results, if it exists.
+    lasting page: Option<Page>;
+    /// The new summary of the evicted messages.
+    lasting summary: SummaryAnswer;
+    /// The archive's state before an ingest.
+    passing archive: ArchiveAnswer;
+    /// State of the vectors in this database.
+    lasting vectors: VectorsAnswer;
+    /// The chunks nearest to a vector.
+    lasting nearest: NearResult;
+    /// The chunks that contain words of a query.
+    lasting worded: WordResult;
+    /// Chunks of the archive with the requested keys.
+    lasting passages: Vec<FoundPassage>;
+    /// The stored parts of an uploaded document.
+    lasting gathered: Gathered;
+    /// Entries of recall storage in a span of time.
+    lasting dated: DatedFound;
+    /// Texts that are older than the retention policy allows.
+    passing due: Due;
+    /// All rows that a forget operation would remove.
+    passing forget: ForgetFound;
+    /// The progress of a forget operation.
+    passing forget_step: ForgetLook;
+    /// The stored state of a schedule.
+    passing schedule: ScheduleSeen;
+    /// The vertices of the memory's graph that a trace reaches from its start, within bounds.
+    lasting traced: Trace;
+    /// Vertices of the memory's graph with the requested ids.
+    lasting vertices: Vec<Vertex>;
+    /// The chunks that a message cites, as stored in the archive.
+    passing cited: Vec<FoundPassage>;
+    /// Vectors of the texts in the question; an empty list if the embedder failed.
+    lasting embeddings: Vec<Vec<f64>>;
+    /// Fingerprint of the document's vectors. The current vector setting may already differ from
+    /// this fingerprint.
+    lasting embedded_with: Fingerprint;
+    /// While a reindex runs: fingerprint and vectors under the next vector setting; no vectors if
+    /// the embedder failed.
+    lasting next_embeddings: (Fingerprint, Vec<Vec<f64>>);
+    /// Vectors of texts embedded one by one; empty if the embedder failed.
+    lasting alone: Vec<Vec<f64>>;
+    /// Name of a component, for example `embedder`, that failed without making the call fail; the
+    /// answer reports this name.
+    lasting degraded: &'static str;
+}
+
+/// A span of time, and the requested page of the entries that were appended in this span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dated {
-    /// First moment (ISO 8601 with milliseconds).
+    /// Start of the span of time (ISO 8601 with milliseconds).
     pub after: String,
-    /// First moment behind it.
+    /// End of the span of time (exclusive).
     pub before: String,
-    /// Entries that are passed over.
+    /// Number of entries in the span to skip.
     pub offset: u64,
-    /// Most entries.
+    /// Maximum number of entries on the page.
     pub limit: u64,
 }
 
-/// Entries of a span of time, oldest first.
+/// Entries that were appended in a span of time, oldest first.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct DatedFound {
-    /// This part of the list.
+    /// The entries of the requested page.
     pub results: Vec<Value>,
-    /// Length of the list, as far as it is counted.
+    /// Number of entries in the span of time, up to the counting limit.
     pub total: u64,
 }

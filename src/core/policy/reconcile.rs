@@ -1,37 +1,53 @@
-//! Our count of a prompt beside the provider's: how far they differ, and what is learned of it for the next prompt.
+//! Compares the server's token estimate of a prompt with the provider's count, and adjusts the
+//! model's token factor for the next prompt.
 
-use crate::limits::{FACTOR_EASE, FACTOR_PERMILLE, LEARNED_MAX, VARIANCE_PERMILLE_MAX};
-use crate::memory::prompt::Learned;
+use crate::memory::prompt::Estimate;
 
-/// What a thousand tokens are where nothing was learned.
+/// Maximum number of models whose token factors an agent's core keeps.
+const LEARNED_MAX: usize = 16;
+/// Smallest and largest token factor of a model, in provider tokens per thousand estimated tokens.
+/// A factor outside these bounds is considered an error of the provider and is limited to the
+/// bounds.
+const FACTOR_PERMILLE: (u64, u64) = (500, 4_000);
+/// Divisor that slows the decrease of a model's token factor after a lower count; a higher count
+/// raises the factor immediately.
+const FACTOR_EASE: u64 = 8;
+/// Maximum difference between the provider's count and the estimate that causes no event, in
+/// thousandths of the estimate. Such a difference still fits in the tenth of the window above the
+/// flush mark.
+const VARIANCE_PERMILLE_MAX: u64 = 90;
+
+/// Token factor of a model for which no provider has counted a prompt yet.
 pub const PAR_PERMILLE: u64 = 1_000;
 
-/// What the provider counts for each thousand tokens of our estimate; none where there is nothing to compare.
+/// Returns the provider's tokens per thousand estimated tokens; `None` if either count is zero.
 pub(super) fn counted_permille(estimate: u64, counted: u64) -> Option<u64> {
     let product = u128::from(counted) * u128::from(PAR_PERMILLE);
     let share = product.checked_div(u128::from(estimate))?;
     (counted > 0).then(|| u64::try_from(share).unwrap_or(u64::MAX))
 }
 
-/// Whether the two counts differ by more than the bound.
+/// Returns whether the provider's token count and the estimate differ enough for an event.
 pub(super) fn varies(counted_permille: u64) -> bool {
     counted_permille.abs_diff(PAR_PERMILLE) > VARIANCE_PERMILLE_MAX
 }
 
-/// What a model counts for each thousand of our tokens, as far as it is known.
-pub fn factor_permille(learned: &[Learned], model: &str) -> u64 {
+/// Returns a model's token factor, or [`PAR_PERMILLE`] for an unknown model.
+pub fn factor_permille(learned: &[Estimate], model: &str) -> u64 {
     learned.iter().find(|l| l.model == model).map_or(PAR_PERMILLE, |l| l.factor_permille)
 }
 
-/// An estimate that is safe for a model: never below ours, and above it where the model was seen to count more.
+/// Returns a token estimate that is safe for a model. The estimate is raised if earlier prompts had
+/// more tokens than estimated, and is never lowered.
 pub fn safe_estimate(estimate: u64, factor_permille: u64) -> u64 {
     let factor = factor_permille.clamp(PAR_PERMILLE, FACTOR_PERMILLE.1);
     estimate.saturating_mul(factor).div_ceil(PAR_PERMILLE)
 }
 
-/// Takes one more count of a model into what is learned: a higher one counts at once, a lower one little by little. The model moves to the
-/// end of the list; beyond its bound the one goes that was asked longest ago.
-pub(super) fn learn(learned: &mut Vec<Learned>, model: &str, counted_permille: u64, turn: u64) {
+/// Updates a model's factor with a new count: a higher count applies immediately, a lower count
+/// gradually. The model moves to the end of the core's list. If the list is full, the model with
+/// the oldest last prompt is removed.
+pub(super) fn learn(learned: &mut Vec<Estimate>, model: &str, counted_permille: u64, turn: u64) {
     let (least, most) = FACTOR_PERMILLE;
     let seen = counted_permille.clamp(least, most);
     let known = learned.iter().position(|l| l.model == model).map(|at| learned.remove(at));
@@ -43,7 +59,7 @@ pub(super) fn learn(learned: &mut Vec<Learned>, model: &str, counted_permille: u
             (known.factor_permille - down, known.samples)
         }
     };
-    learned.push(Learned { model: model.to_owned(), factor_permille, samples: samples + 1, turn });
+    learned.push(Estimate { model: model.to_owned(), factor_permille, samples: samples + 1, turn });
     let surplus = learned.len().saturating_sub(LEARNED_MAX);
     learned.drain(..surplus);
 }

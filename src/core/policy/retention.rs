@@ -1,31 +1,35 @@
-//! The policy of retention: what is due to go from an agent, and how far a memory has gone by it.
+//! Retention: the rows whose texts are old enough to remove, and the log position up to which all
+//! texts of an agent are removed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::iso8601;
 
-/// How long what left the window stays.
+/// The retention policy, which limits how long the texts of evicted messages are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Life of an entry of recall storage, in days, counted from when it was said; 0: for ever. Fractions are allowed.
+    /// Lifetime of an entry of recall storage, in days after the time of its message; 0 means
+    /// unlimited. Fractions are allowed.
     pub recall_ttl_days: f64,
 }
 
-/// Seconds of a day.
+/// Number of seconds in a day.
 const DAY_S: f64 = 86_400.0;
-/// Longest life, in days: a hundred years.
+/// Maximum lifetime of an entry, in days: a hundred years.
 const DAYS_MAX: f64 = 36_525.0;
 
 impl Retention {
-    /// The life of an entry in whole seconds, as a ttl index takes it; none: for ever.
+    /// Returns the lifetime of an entry in seconds, as a TTL index needs it; `None` if unlimited.
     pub fn recall_ttl_s(&self) -> Option<u64> {
         let seconds = (self.recall_ttl_days * DAY_S).round();
-        // A checked policy has at least one second and at most a hundred years, which a whole number holds.
+        // A validated retention policy has a lifetime of at most a hundred years, which fits the
+        // integer.
         (self.recall_ttl_days > 0.0).then_some((seconds as u64).max(1))
     }
 
-    /// The moment before which the time of what was said is over, in ISO form; empty: there is none.
+    /// Returns the time before which entries are due for removal, ISO 8601; empty without
+    /// retention.
     pub fn before(&self, unix_ms: u64) -> String {
         match self.recall_ttl_s() {
             Some(ttl_s) => iso8601(unix_ms.saturating_sub(ttl_s.saturating_mul(1000))),
@@ -33,7 +37,7 @@ impl Retention {
         }
     }
 
-    /// What is wrong with it.
+    /// Returns a description of the invalid value, or `None` if the retention policy is valid.
     pub fn fault(&self) -> Option<String> {
         let days = self.recall_ttl_days;
         let fits = days == 0.0 || (days * DAY_S >= 1.0 && days <= DAYS_MAX);
@@ -43,57 +47,59 @@ impl Retention {
     }
 }
 
-/// What is due to go from an agent, as it was found.
+/// Rows of an agent whose texts are due for removal.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Due {
-    /// Messages, in order.
+    /// Messages whose text is due for removal, in the order of the log.
     pub messages: Vec<DueMessage>,
-    /// Copies of them that left the window.
+    /// Keys of the evicted copies of messages whose text is due for removal.
     pub copies: Vec<String>,
-    /// Copies of texts.
+    /// Stored core versions whose summaries are due for removal.
     pub versions: Vec<DueVersion>,
-    /// Stored answers.
+    /// Keys of stored answers that are due for removal.
     pub answers: Vec<String>,
-    /// Old places behind those where everything went already, in order.
+    /// Positions of messages that are older than the retention age and whose texts may still exist,
+    /// in the order of the log.
     pub places: Vec<OldPlace>,
 }
 
-/// A message that may go.
+/// A message whose text is due for removal.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct DueMessage {
-    /// Its key.
+    /// Key of the message.
     pub key: String,
-    /// Its place.
+    /// Position of the message.
     pub seq: u64,
 }
 
-/// A copy of texts that is old enough.
+/// A stored core version (a row of `core_versions`) whose summary is due for removal.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct DueVersion {
-    /// Its key.
+    /// Key of the row in `core_versions`.
     pub key: String,
-    /// Its version.
+    /// Version number of the core whose texts the row contains.
     pub version: u64,
 }
 
-/// A place on the number line whose time is over.
+/// A position of the log whose message is older than the retention age.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct OldPlace {
-    /// The place.
+    /// The position.
     pub seq: u64,
-    /// When it was taken.
+    /// Time of the message at the position.
     pub at: String,
-    /// Whether its text went already.
+    /// Whether the text at the position is already removed.
     pub gone: bool,
 }
 
 impl Due {
-    /// Whether there is no text to take away.
+    /// Returns whether no text is due for removal.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.versions.is_empty() && self.answers.is_empty()
     }
 
-    /// The last place up to which every text is gone once these went, from one on; none if that one stays the last.
+    /// Returns the last position up to which all texts are removed after this step; `None` if this
+    /// position is not beyond `through_seq`.
     pub fn settled(&self, through_seq: u64) -> Option<&OldPlace> {
         let goes = |seq: u64| self.messages.iter().any(|one| one.seq == seq);
         let places = self.places.iter().zip(through_seq + 1..);
@@ -101,44 +107,5 @@ impl Due {
             .take_while(|(one, seq)| one.seq == *seq && (one.gone || goes(one.seq)))
             .last()
             .map(|(one, _)| one)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_life_is_whole_seconds_and_a_moment_before_which_it_is_over() {
-        let days = |recall_ttl_days| Retention { recall_ttl_days };
-        assert_eq!(days(0.0).recall_ttl_s(), None);
-        assert_eq!(days(0.0).before(5_000), "");
-        assert_eq!(days(30.0).recall_ttl_s(), Some(2_592_000));
-        assert_eq!(days(1.0).before(86_400_000 + 5_000), "1970-01-01T00:00:05.000Z");
-        for (given, good) in [
-            (0.0, true),
-            (0.000_02, true),
-            (0.000_001, false),
-            (-1.0, false),
-            (f64::NAN, false),
-            (4e4, false),
-        ] {
-            assert_eq!(days(given).fault().is_none(), good, "{given}");
-        }
-    }
-
-    #[test]
-    fn the_settled_places_end_before_what_stays() {
-        let place = |seq, gone| OldPlace { seq, at: format!("t{seq}"), gone };
-        let due = Due {
-            messages: vec![DueMessage { key: "m5".into(), seq: 5 }],
-            places: vec![place(5, false), place(6, true), place(7, false), place(8, true)],
-            ..Due::default()
-        };
-        assert_eq!(due.settled(4).map(|one| one.seq), Some(6));
-        assert_eq!(due.settled(3), None, "there is a gap before it");
-        assert_eq!(due.settled(6), None);
-        assert!(!due.is_empty());
-        assert!(Due { places: vec![place(5, true)], ..Due::default() }.is_empty());
     }
 }

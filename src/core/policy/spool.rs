@@ -1,17 +1,20 @@
-//! Spooling: a result that is larger than what the window still takes lies in recall storage whole, and only its beginning is shown.
+//! Stores (spools) in recall storage a result that is larger than the free tokens of the window,
+//! and shows only the beginning of the result.
 
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::notices::{self, PRESSURE, SPOOL};
-use super::tokens;
-use crate::limits::{PREVIEW_TRIES_MAX, TEXT_BYTES_MAX};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::memory::message::{Kind, Role};
 use crate::memory::tokens::TokenCounter;
+use crate::policy::limits::PREVIEW_TRIES_MAX;
+use crate::window::notices::{self, PRESSURE, SPOOL};
+use crate::window::tokens;
 
 impl Draft<'_> {
-    /// What may still come into the window before it would flush, in tokens: a pressure notice that this might set is
-    /// already taken off. A search keeps below this, so that finding something never pushes out something else.
+    /// Returns the number of tokens that may enter the window without causing a flush, minus the
+    /// cost of a possible pressure notice. A search limits its results to this number, so that the
+    /// results never cause an eviction.
     pub fn room(&self) -> u64 {
         let notice = if notices::stands(&self.after, PRESSURE) {
             0
@@ -22,8 +25,8 @@ impl Draft<'_> {
         self.after.token_budget.flush.saturating_sub(taken)
     }
 
-    /// Puts a result that is too large into recall storage, whole, as entries of kind `spool`, and sets the standing notice
-    /// that names them. Returns their ids, in order.
+    /// Stores a large result in recall storage as entries of kind `spool`, and sets the notice that
+    /// names the entries. Returns the ids of the spooled entries, in order.
     pub fn spool(&mut self, payload: &str) -> Vec<String> {
         let parts = pieces(payload, TEXT_BYTES_MAX);
         let mut ids = Vec::with_capacity(parts.len());
@@ -38,23 +41,26 @@ impl Draft<'_> {
         ids
     }
 
-    /// Sets the spool notice for entries that recall storage holds already.
+    /// Sets the spool notice, which names the given entries of recall storage.
     pub fn point_to(&mut self, ids: &[String]) {
         let notice = notices::spool_notice(self.around.counter, self.around.tool, ids);
         notices::set(&mut self.after, notice);
         self.spooled = true;
     }
 
-    /// What the spool notice for these entries would add to the window, beyond the one that stands.
+    /// Returns the number of tokens by which the window would grow if a spool notice for these
+    /// entries replaced the current spool notice.
     pub fn point_cost(&self, ids: &[String]) -> u64 {
         let notice = notices::spool_notice(self.around.counter, self.around.tool, ids);
         notice.token_estimate.saturating_sub(notices::cost(&self.after, SPOOL))
     }
 }
 
-/// The beginning of a text that takes at most so many tokens, its cut marked by an ellipsis; the whole if it fits.
+/// Returns a text, truncated to a number of tokens with an ellipsis at the end; a text that fits is
+/// returned whole.
 pub fn preview(counter: &dyn TokenCounter, text: &str, tokens_max: u64) -> String {
-    // No token is longer than a few words, so what lies far behind need not be counted first.
+    // Tokens are short, so a text far beyond the limit needs no count of its tokens before
+    // truncation.
     const BYTES_PER_TOKEN_MAX: u64 = 32;
     let bytes =
         usize::try_from(tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX)).unwrap_or(usize::MAX);
@@ -80,7 +86,7 @@ pub fn preview(counter: &dyn TokenCounter, text: &str, tokens_max: u64) -> Strin
     String::new()
 }
 
-/// A text in pieces of at most so many bytes, cut between characters.
+/// Splits a text between characters into pieces of at most `bytes_max` bytes.
 fn pieces(text: &str, bytes_max: usize) -> Vec<&str> {
     let mut rest = text;
     let mut pieces = Vec::new();
@@ -100,31 +106,6 @@ fn pieces(text: &str, bytes_max: usize) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Encoding;
-
-    struct Letters;
-
-    impl TokenCounter for Letters {
-        fn encoding(&self) -> Encoding {
-            Encoding::O200kBase
-        }
-
-        fn count(&self, text: &str) -> u64 {
-            text.chars().count() as u64
-        }
-    }
-
-    #[test]
-    fn a_preview_never_costs_more_than_it_may() {
-        let text = "äb cd ".repeat(200);
-        for tokens_max in [0, 1, 2, 7, 100, 1199, 1200, 5000] {
-            let shown = preview(&Letters, &text, tokens_max);
-            assert!(Letters.count(&shown) <= tokens_max, "{tokens_max}: {shown}");
-            assert_eq!(shown == text, tokens_max >= 1200, "{tokens_max}");
-            assert!(tokens_max < 2 || !shown.is_empty(), "{tokens_max}");
-            assert!(text.starts_with(shown.trim_end_matches('…')));
-        }
-    }
 
     #[test]
     fn pieces_are_the_whole_text_again() {

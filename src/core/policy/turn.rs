@@ -1,32 +1,38 @@
-//! What comes after an inference: calls put right, what their outcomes ask for, how much of an answer counts, and whether to go on.
+//! Makes the decisions after an inference: checks the calls of the answer, bounds the answer's
+//! length, and decides whether the run continues.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
 use super::spool::preview;
-use crate::limits::{NAME_BYTES_MAX, RUN_CALLS_MAX, RUN_REPAIRS_MAX};
+use crate::limits::{NAME_BYTES_MAX, RUN_REPAIRS_MAX};
 use crate::memory::run::{RunReason, ToolCall};
 use crate::memory::tokens::TokenCounter;
 
-/// A call of an answer, ready to be recorded and made.
+/// Maximum number of calls in one answer that a run executes; further calls are dropped, and the
+/// model is informed.
+const RUN_CALLS_MAX: usize = 32;
+
+/// A tool call of an answer, ready to be recorded and executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// As it is recorded: an id of its own, a name, arguments that are a JSON object.
+pub struct CheckedCall {
+    /// The tool call as recorded, with a unique id, a name, and arguments that are a JSON object.
     pub call: ToolCall,
-    /// Its arguments, or what is wrong with them.
+    /// The parsed arguments, or a description of what is wrong with them.
     pub arguments: Result<Map<String, Value>, String>,
 }
 
-/// Puts the calls of an answer right: each has an id that no other has, a name, and arguments that any chat format takes; what cannot
-/// be understood is kept as a text, and the call fails. Calls beyond [`RUN_CALLS_MAX`] are dropped; gives how many.
-/// `turn` names ids that the model left out.
+/// Repairs the calls of an answer, so that ids are unique and any chat format accepts names and
+/// arguments. A call with invalid arguments fails, and the beginning of the arguments is recorded
+/// as text. Returns the repaired calls and the number of dropped calls beyond `RUN_CALLS_MAX`. The
+/// number `turn` is part of generated call ids.
 pub fn settled(
     calls: Vec<ToolCall>,
     turn: u64,
     counter: &dyn TokenCounter,
     tokens_max: u64,
-) -> (Vec<Asked>, usize) {
+) -> (Vec<CheckedCall>, usize) {
     let dropped = calls.len().saturating_sub(RUN_CALLS_MAX);
     let mut ids: HashSet<String> = HashSet::new();
     let share = tokens_max / (calls.len().clamp(1, RUN_CALLS_MAX) as u64);
@@ -45,12 +51,12 @@ pub fn settled(
             true => arguments,
             false => Err("the call names no tool".to_owned()),
         };
-        Asked { call: ToolCall { id, name, arguments: text }, arguments }
+        CheckedCall { call: ToolCall { id, name, arguments: text }, arguments }
     });
     (asked.collect(), dropped)
 }
 
-/// The arguments of a call, and the text under which they are recorded.
+/// Returns the parsed arguments of a call, and the text to record as arguments.
 fn understood(
     text: &str,
     counter: &dyn TokenCounter,
@@ -67,44 +73,45 @@ fn understood(
             }
             format!("the arguments have more than {tokens_max} tokens: split them")
         }
-        Ok(_) => "the arguments are no JSON object".to_owned(),
-        Err(error) => format!("the arguments are no JSON: {error}"),
+        Ok(_) => "the arguments are not a JSON object".to_owned(),
+        Err(error) => format!("the arguments are not JSON: {error}"),
     };
     let shown = preview(counter, text, tokens_max.min(UNREAD_TOKENS_MAX));
     (Err(fault), json!({"not_understood": shown}).to_string())
 }
 
-/// Tokens of arguments that could not be understood which are recorded.
+/// Maximum number of tokens that are recorded from invalid arguments.
 const UNREAD_TOKENS_MAX: u64 = 64;
 
-/// What one call came to, as far as it matters for going on.
+/// The facts about a finished call that decide whether the run continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// Whether it failed: its message says why.
+pub struct CallResult {
+    /// Whether the call failed; the message with the call's result contains the reason.
     pub failed: bool,
-    /// Whether it could not be made at all: malformed, or a tool that is not there.
+    /// Whether the call could not be executed, because it was malformed or named an unknown tool.
     pub malformed: bool,
-    /// Whether the model asked to be called again, in whatever way.
+    /// Whether the model requested another inference.
     pub asked_beat: bool,
-    /// Whether the user was told something by it.
+    /// Whether the call showed text to the user.
     pub spoke: bool,
-    /// What became of the beat that the call itself was.
+    /// The result of the beat, if the call sent a beat or ended the chain.
     pub beat: Option<Beaten>,
 }
 
-/// What became of a beat.
+/// The result of a heartbeat (beat), as the agent loop needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beaten {
-    /// Go on.
+    /// The model may continue.
     Granted,
-    /// The chain is over.
+    /// The heartbeat chain is over.
     Ended(RunReason),
-    /// It has to be made again, after a wait in milliseconds.
+    /// The beat must be repeated after a wait in milliseconds.
     Wait(u64),
 }
 
 impl Beaten {
-    /// Reads the `heartbeat` of an answer; none where the call was no beat and ended nothing.
+    /// Reads the field `heartbeat` of an answer; `None` if the call neither sent a beat nor ended a
+    /// chain.
     pub fn of(heartbeat: &Value) -> Option<Self> {
         if let Some(reason) = heartbeat["terminated_reason"].as_str() {
             return Some(Self::Ended(reason_of(reason)));
@@ -119,7 +126,7 @@ impl Beaten {
     }
 }
 
-/// The end of a chain as the end of a run.
+/// Converts the reason why a chain ended to the reason why the run ends.
 fn reason_of(text: &str) -> RunReason {
     match text {
         "depth" => RunReason::Depth,
@@ -130,29 +137,32 @@ fn reason_of(text: &str) -> RunReason {
     }
 }
 
-/// Who asks for the next inference.
+/// What requests the next inference of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beat {
-    /// The model: by a beat of its own, or because a call failed.
+    /// The model requests the next inference by a beat. A failed call also causes a next inference.
     #[default]
     Asked,
-    /// The runtime, after every call of a memory tool, until there is text.
+    /// The runtime requests the next inference after each turn with calls to memory tools, unless a
+    /// call showed text to the user.
     Always,
 }
 
-/// What comes next.
+/// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The next inference, at once.
+    /// Start the next inference immediately.
     Ask,
-    /// A beat, after a wait in milliseconds; its answer decides.
+    /// Send a beat after a wait in milliseconds; the beat's result decides whether the run
+    /// continues.
     Beat(u64),
-    /// Nothing: the run ends.
+    /// The run ends.
     End(RunReason),
 }
 
-/// Decides after the calls of an answer. `repairs`: answers in a row that could not be understood, this one among them.
-pub fn next(beat: Beat, outcomes: &[Outcome], client_calls: usize, repairs: u32) -> Next {
+/// Decides how a run continues after the calls of an answer. `client_calls` is the number of calls
+/// to client tools, and `repairs` is the number of consecutive unusable answers.
+pub fn next(beat: Beat, outcomes: &[CallResult], client_calls: usize, repairs: u32) -> Next {
     if client_calls > 0 {
         return Next::End(RunReason::ClientCalls);
     }
@@ -180,23 +190,25 @@ pub fn next(beat: Beat, outcomes: &[Outcome], client_calls: usize, repairs: u32)
     }
 }
 
-/// Takes a text as it comes and gives on what may still count: an answer never has more tokens than were asked for, whatever is sent.
+/// Truncates a streamed text, so that an answer never has more tokens than its limit.
 pub struct Cut<'a> {
     counter: &'a dyn TokenCounter,
     tokens_max: u64,
     text: String,
-    /// Tokens at most, without counting.
+    /// Upper bound of the text's tokens: the tokens of the last count plus the bytes added since,
+    /// because no token is shorter than a byte.
     surely: u64,
     full: bool,
 }
 
 impl<'a> Cut<'a> {
-    /// Nothing came yet.
+    /// Starts with an empty text and a limit of `tokens_max` tokens.
     pub fn new(counter: &'a dyn TokenCounter, tokens_max: u64) -> Self {
         Self { counter, tokens_max, text: String::new(), surely: 0, full: false }
     }
 
-    /// What of this piece counts; none once the answer is full. No token is shorter than a byte, so most pieces need no counting.
+    /// Adds a piece of the answer's text and returns the part of the piece within the token limit;
+    /// `None` once the answer is full. Tokens are counted only when the text may be near the limit.
     pub fn push(&mut self, piece: &str) -> Option<String> {
         if self.full {
             return None;
@@ -215,17 +227,18 @@ impl<'a> Cut<'a> {
         Some(self.text[before..].to_owned())
     }
 
-    /// Whether more came than counts.
+    /// Returns whether text beyond the token limit was dropped.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What counts.
+    /// Returns the text within the token limit.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The longest beginning, not shorter than what was given on, that has no more tokens than it may; by halving.
+    /// Finds the longest beginning of the text within the token limit by binary search, and returns
+    /// its length in bytes. This beginning is never shorter than the text already sent.
     fn fitting(&self, given: usize) -> usize {
         let (mut fits, mut beyond) = (given, self.text.len());
         while beyond - fits > 1 {
@@ -243,102 +256,5 @@ impl<'a> Cut<'a> {
             }
         }
         fits
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::Encoding;
-
-    struct Letters;
-
-    impl TokenCounter for Letters {
-        fn encoding(&self) -> Encoding {
-            Encoding::O200kBase
-        }
-
-        fn count(&self, text: &str) -> u64 {
-            text.chars().count() as u64
-        }
-    }
-
-    fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
-    }
-
-    #[test]
-    fn calls_get_ids_of_their_own_and_arguments_that_any_format_takes() {
-        let long = "x".repeat(NAME_BYTES_MAX + 1);
-        let calls = vec![
-            call("a", "f", "{\"x\":1}"),
-            call("a", "f", ""),
-            call("", "f", "[1]"),
-            call(&long, "", "{\"x\""),
-        ];
-        let (asked, dropped) = settled(calls, 7, &Letters, 1_000);
-        assert_eq!(dropped, 0);
-        let ids: Vec<&str> = asked.iter().map(|one| one.call.id.as_str()).collect();
-        assert_eq!(ids, ["a", "call_7_1", "call_7_2", "call_7_3"]);
-        let fine: Vec<bool> = asked.iter().map(|one| one.arguments.is_ok()).collect();
-        assert_eq!(fine, [true, true, false, false]);
-        assert_eq!(asked[0].call.arguments, "{\"x\":1}");
-        assert_eq!(asked[1].call.arguments, "{}");
-        assert_eq!(asked[2].call.arguments, "{\"not_understood\":\"[1]\"}");
-        assert_eq!(asked[3].call.name, "unnamed");
-        let (asked, dropped) =
-            settled(vec![call("", "f", "{}"); RUN_CALLS_MAX + 2], 1, &Letters, 9);
-        assert_eq!((asked.len(), dropped), (RUN_CALLS_MAX, 2));
-        let large = format!("{{\"x\":\"{}\"}}", "y".repeat(500));
-        let (asked, _) = settled(vec![call("a", "f", &large)], 1, &Letters, 100);
-        assert!(asked[0].arguments.is_err());
-        assert!(asked[0].call.arguments.len() < 200);
-    }
-
-    #[test]
-    fn whoever_may_ask_for_the_next_inference_gets_it() {
-        let fine = Outcome::default();
-        let failed = Outcome { failed: true, ..Outcome::default() };
-        let with = |beat| Outcome { asked_beat: true, beat: Some(beat), ..Outcome::default() };
-        let spoke = Outcome { spoke: true, ..Outcome::default() };
-        let request = Outcome { asked_beat: true, ..Outcome::default() };
-        let ended = |reason| Next::End(reason);
-        for (beat, outcomes, expected) in [
-            (Beat::Asked, vec![], ended(RunReason::Yield)),
-            (Beat::Always, vec![], ended(RunReason::Yield)),
-            (Beat::Asked, vec![fine.clone()], ended(RunReason::Yield)),
-            (Beat::Always, vec![fine.clone()], Next::Beat(0)),
-            (Beat::Asked, vec![failed], Next::Beat(0)),
-            (Beat::Always, vec![spoke], ended(RunReason::Yield)),
-            (Beat::Asked, vec![request], Next::Beat(0)),
-            (Beat::Asked, vec![with(Beaten::Granted), fine], Next::Ask),
-            (Beat::Always, vec![with(Beaten::Wait(9))], Next::Beat(9)),
-            (
-                Beat::Always,
-                vec![with(Beaten::Granted), with(Beaten::Ended(RunReason::Depth))],
-                ended(RunReason::Depth),
-            ),
-        ] {
-            assert_eq!(next(beat, &outcomes, 0, 0), expected, "{beat:?} {outcomes:?}");
-        }
-        assert_eq!(next(Beat::Always, &[], 1, 9), ended(RunReason::ClientCalls));
-        assert_eq!(next(Beat::Always, &[], 0, RUN_REPAIRS_MAX + 1), ended(RunReason::Repairs));
-    }
-
-    #[test]
-    fn an_answer_has_no_more_tokens_than_were_asked_for() {
-        for step in [1, 3, 50, 1000] {
-            let whole = "äbcdefghij".repeat(20);
-            let mut cut = Cut::new(&Letters, 33);
-            let mut given = String::new();
-            let letters: Vec<char> = whole.chars().collect();
-            for piece in letters.chunks(step) {
-                let piece: String = piece.iter().collect();
-                given.extend(cut.push(&piece));
-            }
-            assert_eq!(given, whole.chars().take(33).collect::<String>(), "{step}");
-            assert!(cut.is_full());
-            assert_eq!(cut.text(), given);
-        }
     }
 }

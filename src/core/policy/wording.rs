@@ -1,4 +1,4 @@
-//! A call that came under another name than ours: how its caller is told what came of it.
+//! Reply texts for calls that use a dialect (other names and forms of the same tools).
 
 use std::fmt::Debug;
 
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// The attribute of a result, and of a refusal, that tells it as text in the words of the caller.
+/// The attribute of a result or error that contains the reply text.
 pub const TEXT: &str = "text";
 
-/// What a caller who speaks another dialect expects to be told. It is a function of the call and of its result alone, so that a repeated
-/// call is told the same.
+/// The reply texts of a dialect for one call. The texts depend only on the call and its result, so
+/// that a repeated call gets an equal text.
 pub trait Wording: Debug + Send + Sync {
-    /// The name under which the call came.
+    /// Returns the name of the called tool in its dialect.
     fn name(&self) -> &'static str;
 
-    /// Whether the caller asks to be called again at once.
+    /// Returns whether the call requests another inference.
     fn beats(&self) -> bool;
 
-    /// What came of it.
-    fn told(&self, result: &Map<String, Value>) -> String;
+    /// Returns the reply text for a result.
+    fn answer_text(&self, result: &Map<String, Value>) -> String;
 
-    /// Why nothing came of it.
+    /// Returns the reply text for an error.
     fn refused(&self, error: &Error) -> String;
 }

@@ -1,7 +1,9 @@
-//! The deterministic summariser: a list of short facts by coverage per token, with no model, no clock and no chance.
+//! The built-in summariser, which selects the short facts with most content per token and needs no
+//! model, clock or randomness.
 //!
-//! Recursive: the last summary and the evicted batch go in, the next summary comes out, never above its cap. Ranking
-//! sentences by centrality keeps less than picking them at random; what survives is many rare stems per token.
+//! The built-in summariser is recursive: it folds the evicted messages into the previous summary,
+//! within a token limit. In measurements, selecting facts with many rare stems per token kept most
+//! content; ranking sentences by centrality kept less than a random choice.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,66 +12,78 @@ use std::ops::RangeInclusive;
 use super::drift;
 use super::telegraph::{Class, Lexicon, StemId, WordId};
 use crate::memory::TokenCounter;
-use crate::policy::OLD_SUMMARY_PERCENT;
+use crate::window::OLD_SUMMARY_PERCENT;
 
-/// One evicted message.
+/// An evicted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Who said it: a name or a role.
+    /// Name or role of the message's speaker.
     pub speaker: &'a str,
-    /// What was said.
+    /// Text of the message to summarise.
     pub text: &'a str,
 }
 
-/// A new summary and how much of the batch it holds.
+/// A new summary, and how much of the evicted messages the summary covers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The text: one line per message that left something, `speaker: words; words`, the speaker only where it changes.
+    /// The summary's text, with one line `speaker: words; words` for each message with a fact; a
+    /// line names the speaker only if the line before is from a different speaker.
     pub content: String,
-    /// Tokens of `content`, without any frame around it; at most the cap.
+    /// Number of tokens in `content`, without the message frame; at most the limit.
     pub token_estimate: u64,
-    /// Facts (runs of content words) in `content`, old and new.
+    /// Number of facts (sequences of content words) in `content`: facts of the previous summary and
+    /// new facts.
     pub facts_kept: usize,
-    /// 1 − idf-weighted share of the batch's stems that stand in the summary; 0 is best.
+    /// Drift of the summary: 1 minus the share of the evicted messages' stems that the summary
+    /// contains, weighted by idf; 0 is best.
     pub information_drift: f64,
-    /// The same of sentences of the batch picked at random up to the same size: the level not to exceed.
+    /// Drift of random sentences of the evicted messages with as many tokens as the summary; the
+    /// summary's own drift should not be larger.
     pub random_drift: f64,
 }
 
-// The numbers below were chosen on development conversations of the LoCoMo set by how many answers to its questions
-// can be read off the summary, right after an eviction and at the end, at windows of 4096 and 8192 tokens.
+// The constants of the summariser were tuned on development conversations of LoCoMo with windows of
+// 4096 and 8192 tokens. The measure was the number of questions that a summary can still answer
+// after one eviction and at the end of the conversation.
 
-/// Longest run of content words that makes one fact.
+/// Maximum number of content words in one fact.
 const FACT_WORDS_MAX: usize = 8;
-/// Words that stay of a fact when those already said elsewhere are left out: fewer lose what belongs together.
+/// Minimum number of words that a fact keeps when words that the summary already contains are
+/// dropped.
 const FACT_WORDS_KEPT: usize = 4;
-/// Worth of a stem: its idf to this power, ...
+/// Exponent of the idf in the formula for a stem's worth.
 const IDF_POWER: f64 = 0.5;
-/// ... its number of facts to this one, ...
+/// Exponent of the number of facts that contain the stem, in the formula for a stem's worth.
 const FREQUENCY_POWER: f64 = 0.3;
-/// ... times the worth of its class.
+/// Factors in the formula for a stem's worth, one for each class of words: names, numbers and
+/// fillers.
 const NAME_WORTH: f64 = 2.0;
 const NUMBER_WORTH: f64 = 1.5;
 const FILLER_WORTH: f64 = 0.5;
-/// Worth of a stem that repeats what is said elsewhere, as context for the new ones in its fact.
+/// Factor in the worth of a stem that an already chosen fact contains. This factor is above 0,
+/// because such a stem gives context to new stems.
 const CONTEXT_WORTH: f64 = 0.4;
-/// Facts are ranked by worth / tokens to this power.
+/// Exponent of a fact's token count in its rank, which is worth / tokens^exponent.
 const COST_POWER: f64 = 0.7;
-/// A fact of a message that already has one in the summary is worth this much more: it makes that one clearer.
+/// Factor in the worth of a fact whose message already has a fact in the summary.
 const COMPANY_WORTH: f64 = 1.25;
-/// Content words looked at in one call, shared evenly by the messages; what a longer message says later is not weighed.
+/// Maximum number of content words that the summariser reads in one call, divided evenly among the
+/// messages.
 const BATCH_WORDS_MAX: usize = 400_000;
-/// Content words looked at in each message however many there are.
+/// Minimum number of content words that the summariser reads from each message, even if an equal
+/// share of [`BATCH_WORDS_MAX`] is smaller.
 const MESSAGE_WORDS_MIN: usize = 64;
-/// Longest label of a speaker, in characters and in words.
+/// Maximum length of a speaker's label: this number of characters and [`LABEL_WORDS_MAX`] words.
 const LABEL_CHARS_MAX: usize = 32;
 const LABEL_WORDS_MAX: usize = 3;
-/// Label of those without a name.
+/// Label of a speaker whose name is empty.
 const NO_LABEL: &str = "note";
 
-/// Folds `batch` into `previous`. The answer depends on the arguments alone and never counts more
-/// than the end of `tokens`. Where it would count less than their start, `previous` stands if it
-/// fits: a summary that has nearly all the room is not given up for a smaller one.
+/// Folds the evicted messages (`batch`) into the summary `previous`. The new summary depends only
+/// on the arguments and has at most as many tokens as the upper bound of `tokens`. A new summary
+/// with fewer tokens than the lower bound must not replace a nearly full summary. The function
+/// therefore returns `previous` instead of such a summary, provided that `previous` is within the
+/// upper bound.
 pub fn summarise(
     previous: &str,
     batch: &[Line<'_>],
@@ -104,11 +118,12 @@ pub fn summarise(
     }
 }
 
-/// A run of content words that one speaker said in one message.
+/// A sequence of content words of one message.
 struct Fact {
     words: Vec<WordId>,
     speaker: String,
-    /// Number of its message; an old summary's line counts as one.
+    /// Index of the fact's message in the conversation; each line of the old summary counts as a
+    /// message.
     turn: usize,
     old: bool,
 }
@@ -164,7 +179,8 @@ fn read_batch(batch: &[Line<'_>], first_turn: usize, lexicon: &mut Lexicon<'_>) 
     facts
 }
 
-/// The sentences of `text` as runs of at most [`FACT_WORDS_MAX`] content words, of even length within a sentence.
+/// Splits each sentence of `text` into sequences of at most [`FACT_WORDS_MAX`] content words. The
+/// sequences of one sentence have about the same number of words.
 fn runs(text: &str, words_max: usize, lexicon: &mut Lexicon<'_>) -> Vec<Vec<WordId>> {
     let mut runs = Vec::new();
     for sentence in lexicon.sentences(text, words_max) {
@@ -174,7 +190,8 @@ fn runs(text: &str, words_max: usize, lexicon: &mut Lexicon<'_>) -> Vec<Vec<Word
     runs
 }
 
-/// A speaker as the short prefix that stands in a summary; reading it back gives itself.
+/// Returns the label that names a speaker in a summary. A speaker that already is a label is
+/// returned unchanged, so that a summary can be parsed again.
 fn label(speaker: &str) -> String {
     let clean: String = speaker
         .chars()
@@ -185,22 +202,22 @@ fn label(speaker: &str) -> String {
     if short.trim().is_empty() { NO_LABEL.to_owned() } else { short.trim().to_owned() }
 }
 
-/// The facts that make the summary, picked one by one by what they still add.
+/// Selects the facts for the summary one after the other, by the worth that each fact adds.
 struct Selection<'a> {
     facts: &'a [Fact],
     lexicon: &'a Lexicon<'a>,
     count: &'a dyn TokenCounter,
     /// Worth of each stem.
     worth: Vec<f64>,
-    /// Tokens of each fact's line besides its words.
+    /// Estimated tokens that each fact's line has in addition to the fact's words.
     prefix_tokens: Vec<u64>,
     said: Vec<bool>,
     turn_open: Vec<bool>,
-    /// In the order of picking.
+    /// Chosen facts, in the order in which they were chosen.
     chosen: Vec<Pick>,
 }
 
-/// A fact as it would enter the summary.
+/// A fact with the words that would enter the summary, and the fact's cost and rank.
 struct Pick {
     fact: usize,
     words: Vec<WordId>,
@@ -208,7 +225,8 @@ struct Pick {
     rank: f64,
 }
 
-/// A fact in the heap, by its rank when it was last looked at; the earlier one of equals first.
+/// A fact in the selection's heap, ordered by its last computed rank; among facts with equal ranks
+/// the earlier fact comes first.
 #[derive(PartialEq)]
 struct Candidate {
     rank: f64,
@@ -242,7 +260,8 @@ impl<'a> Selection<'a> {
             if known.is_none() {
                 labels.push((&fact.speaker, tokens));
             }
-            // The line break, and every other line on average names its speaker.
+            // Each line costs one token for the line break, and half the tokens of the speaker's
+            // label, because about every second line names a speaker.
             prefix_tokens.push(1 + tokens.div_ceil(2));
         }
         Self {
@@ -257,7 +276,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Picks the best fact per token again and again until none fits or adds anything.
+    /// Chooses the fact with the highest rank again and again, until no further fact fits or adds
+    /// worth.
     fn choose(&mut self, tokens_max: u64) {
         let old_tokens_max = tokens_max * OLD_SUMMARY_PERCENT / 100;
         let (mut tokens, mut old_tokens) = (0, 0);
@@ -291,7 +311,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Picks what the last summary said, whole and alone.
+    /// Chooses all facts of the previous summary in full.
     fn choose_old(&mut self) {
         let whole = |fact: usize| Pick {
             fact,
@@ -313,7 +333,7 @@ impl<'a> Selection<'a> {
         self.chosen.push(pick);
     }
 
-    /// What a fact adds to what is chosen, and what it costs.
+    /// Computes a fact's rank and cost in tokens, given the facts chosen so far.
     fn weigh(&self, at: usize) -> Pick {
         let fact = &self.facts[at];
         let words = self.trimmed(&fact.words);
@@ -336,7 +356,9 @@ impl<'a> Selection<'a> {
         Pick { fact: at, words, tokens, rank }
     }
 
-    /// The words of a fact without those already said, the least worth first, down to [`FACT_WORDS_KEPT`].
+    /// Drops from a fact's words those that the summary already contains, and returns the remaining
+    /// words. The words of least worth are dropped first, and at least [`FACT_WORDS_KEPT`] words
+    /// remain.
     fn trimmed(&self, words: &[WordId]) -> Vec<WordId> {
         let stale = |word: WordId| {
             let word = &self.lexicon.words[word];
@@ -351,7 +373,8 @@ impl<'a> Selection<'a> {
         (0..words.len()).filter(|at| !dropped.contains(at)).map(|at| words[at]).collect()
     }
 
-    /// Renders what is chosen; while the real count is above the cap, the last picks are given back.
+    /// Renders the chosen facts as the summary. While the summary exceeds the token limit, drops
+    /// the facts chosen last.
     fn fit(&mut self, tokens_max: u64) -> String {
         loop {
             let content = self.render();
@@ -368,7 +391,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The chosen facts in the order they were said.
+    /// Returns the text of the chosen facts in the order of the conversation.
     fn render(&self) -> String {
         let mut picks: Vec<&Pick> = self.chosen.iter().collect();
         picks.sort_by_key(|pick| pick.fact);
@@ -406,7 +429,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Rare stems tell more than common ones, repeated ones matter more often, names and numbers answer questions.
+/// Returns the worth of each stem. Rare and repeated stems are worth more, and so are names and
+/// numbers, because names and numbers often answer questions.
 fn worth_of_stems(facts: &[Fact], lexicon: &Lexicon<'_>) -> Vec<f64> {
     let mut frequency = vec![0_u32; lexicon.stem_count()];
     let mut class_worth = vec![0.0_f64; lexicon.stem_count()];
@@ -433,183 +457,4 @@ fn worth_of_stems(facts: &[Fact], lexicon: &Lexicon<'_>) -> Vec<f64> {
         idf.powf(IDF_POWER) * frequency.powf(FREQUENCY_POWER) * class
     };
     frequency.into_iter().zip(class_worth).map(worth).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::text::Tiktoken;
-
-    const CONVERSATION: &str = "\
-Ilse: Good morning! I finally signed the lease for the bakery on Lindenstrasse 14 yesterday.
-Tom: Wow, that is great news! Congratulations! How do you feel about it?
-Ilse: Nervous, to be honest. The oven is from 1987 and the landlord wants 1,350 euros a month.
-Tom: That sounds like a lot, but I think it is going to be all right. Do you want me to help with anything?
-Ilse: Could you ask your cousin Pavel to look at the wiring? He did the electrics at the brewery, didn't he?
-Tom: Yes, he did. I will call him tonight. He is in Ostrava until Thursday, so it may take a few days.
-Ilse: No hurry. By the way, the opening day will be the 3rd of May, my grandmother's birthday.
-Tom: What a lovely idea! She would have been so happy about it. Will you bake her poppy seed cake?
-Ilse: Of course. And rye bread, and the plum tart. But nothing with hazelnuts, because Jonas is allergic.
-Tom: I did not know that. Thanks for telling me! I have been giving him nougat all winter, oh no.
-Ilse: Ha! He told me he feeds it to the dog. The dog is called Biscuit, it was bound to happen.
-Tom: That is so funny. I really have to laugh now. You always have the best stories.
-Ilse: The flour comes from the mill in Kettwig, 25 kilos each Tuesday. The miller is a very quiet man.
-Tom: I think I know him. He plays the accordion in the church hall, and not badly at all.
-Ilse: Then he must play at the opening! I would love that so much. Will you ask him for me, please?
-Tom: I will ask him. What colour are you going to paint the shutters? They were green when I was a child.
-Ilse: Dark blue, I think, with a yellow sign. My sister Marta is painting it this weekend in her garage.
-Tom: That will look wonderful. I will bring the ladder on Saturday if you want me to, just tell me when.";
-
-    fn conversation() -> Vec<Line<'static>> {
-        let lines = CONVERSATION.lines().filter_map(|line| line.split_once(": "));
-        lines.map(|(speaker, text)| Line { speaker, text }).collect()
-    }
-
-    fn counter() -> Tiktoken {
-        Tiktoken::default()
-    }
-
-    #[test]
-    fn it_keeps_more_of_a_conversation_than_chance_does() {
-        for tokens_max in [40, 80, 120, 200] {
-            let summary = summarise("", &conversation(), 0..=tokens_max, &counter());
-            assert!(summary.token_estimate <= tokens_max);
-            assert!(
-                summary.information_drift + 0.1 < summary.random_drift,
-                "{tokens_max}: {summary:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn names_and_numbers_survive_and_small_talk_does_not() {
-        let summary = summarise("", &conversation(), 0..=160, &counter());
-        for fact in [
-            "Lindenstrasse 14",
-            "1,350",
-            "Pavel",
-            "Ostrava",
-            "3rd",
-            "May",
-            "Kettwig",
-            "Jonas",
-            "Marta",
-        ] {
-            assert!(summary.content.contains(fact), "no {fact} in\n{}", summary.content);
-        }
-        assert!(
-            !summary.content.contains("funny") && !summary.content.contains("Wow"),
-            "{}",
-            summary.content
-        );
-    }
-
-    #[test]
-    fn a_negation_stays_with_its_fact() {
-        let batch =
-            [Line { speaker: "user", text: "I don't eat cashews. Peanuts are not a problem." }];
-        let summary = summarise("", &batch, 0..=100, &counter());
-        assert_eq!(summary.content, "user: not eat cashews; Peanuts not problem");
-        assert_eq!((summary.facts_kept, summary.information_drift), (2, 0.0));
-    }
-
-    #[test]
-    fn folding_again_and_again_keeps_the_old_beside_the_new() {
-        let lines = conversation();
-        let (early, late) = lines.split_at(9);
-        let first = summarise("", early, 0..=120, &counter());
-        let second = summarise(&first.content, late, 0..=120, &counter());
-        for fact in ["Lindenstrasse", "Kettwig"] {
-            assert!(second.content.contains(fact), "no {fact} in\n{}", second.content);
-        }
-        assert!(second.token_estimate <= 120 && second.information_drift < second.random_drift);
-    }
-
-    #[test]
-    fn where_the_old_summary_has_nearly_all_the_room_it_stands() {
-        let lines = conversation();
-        let (early, late) = lines.split_at(9);
-        let first = summarise("", early, 0..=120, &counter());
-        let old = first.token_estimate;
-        let stands = summarise(&first.content, late, old..=old, &counter());
-        assert_eq!((&stands.content, stands.token_estimate), (&first.content, old));
-        assert!(stands.information_drift > stands.random_drift, "the batch is lost: {stands:?}");
-        let smaller = summarise(&first.content, late, 0..=old, &counter());
-        assert!(smaller.token_estimate < old && smaller.content != first.content, "{smaller:?}");
-        let folded = summarise(&first.content, late, old..=2 * old, &counter());
-        assert!(folded.token_estimate >= old && folded.content != first.content, "{folded:?}");
-        let short = summarise(&first.content, late, old..=old - 1, &counter());
-        assert!(short.token_estimate < old && !short.content.is_empty(), "{short:?}");
-    }
-
-    #[test]
-    fn an_empty_batch_leaves_the_summary_as_it_is() {
-        let first = summarise("", &conversation(), 0..=150, &counter());
-        let second = summarise(&first.content, &[], 0..=150, &counter());
-        assert_eq!(second.content, first.content);
-        assert_eq!((second.information_drift, second.random_drift), (0.0, 0.0));
-    }
-
-    #[test]
-    fn odd_texts_meet_every_cap() {
-        let giant = format!("start {} end", "the quick brown fox 4711 ".repeat(4_000));
-        let blob = "QUJD".repeat(10_000);
-        let texts = [
-            "",
-            "   \n\t ",
-            "…—!?",
-            "🦀🎉👨‍👩‍👧‍👦",
-            "我对花生过敏,密码是四七一一。请记住!",
-            "すみません、駅はどこですか",
-            "fn main() { let x = vec![1, 2, 3]; println!(\"{x:?}\"); }",
-            "a: b: c; d; e",
-            "é\u{301}\u{0}\u{feff}",
-            "ฉันแพ้ถั่วลิสงและชอบแล่นเรือในวันเสาร์",
-            &giant,
-            &blob,
-        ];
-        for text in texts {
-            for speaker in ["user", "", ": ;\n", "a very long name of somebody who has many names"]
-            {
-                for tokens_max in [0, 1, 2, 5, 17, 300] {
-                    let batch = [Line { speaker, text }, Line { speaker: "Zoë", text }];
-                    let summary = summarise(text, &batch, 0..=tokens_max, &counter());
-                    let head: String = text.chars().take(20).collect();
-                    assert!(
-                        counter().count(&summary.content) <= tokens_max,
-                        "{head:?} by {speaker:?} at {tokens_max}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn ideographs_are_kept_in_short_words() {
-        let batch = [Line { speaker: "user", text: "我对花生过敏,密码是四七一一。" }];
-        let summary = summarise("", &batch, 0..=60, &counter());
-        assert!(summary.content.contains("四七一一"), "{}", summary.content);
-        assert_eq!(summary.information_drift, 0.0);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-
-        #[test]
-        fn the_cap_holds_and_equal_input_gives_equal_output(
-            previous in "(\\PC{0,12}(: |; |\n| )){0,12}",
-            batch in prop::collection::vec(("\\PC{0,8}", "([A-Za-z0-9]{1,9}[ .?\n]|\\PC{0,6} ){0,40}"), 0..8),
-            tokens_max in 0_u64..120,
-        ) {
-            let lines: Vec<Line<'_>> = batch.iter().map(|(speaker, text)| Line { speaker, text }).collect();
-            let summary = summarise(&previous, &lines, 0..=tokens_max, &counter());
-            prop_assert!(summary.token_estimate <= tokens_max);
-            prop_assert_eq!(counter().count(&summary.content), summary.token_estimate);
-            prop_assert!((0.0..=1.0).contains(&summary.information_drift), "{}", summary.information_drift);
-            prop_assert!((0.0..=1.0).contains(&summary.random_drift), "{}", summary.random_drift);
-            prop_assert_eq!(summarise(&previous, &lines, 0..=tokens_max, &counter()), summary);
-        }
-    }
 }

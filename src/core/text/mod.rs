@@ -1,12 +1,13 @@
-//! Texts without a model: token counts, lexical vectors, the local summary and how far a summary drifts.
+//! Text functions without a model: token counts, lexical vectors, the built-in summariser and the
+//! drift of summaries.
 
 mod composed;
 pub mod drift;
+mod filler_words;
 pub mod lexical;
 pub mod local;
 mod telegraph;
 mod tiktoken;
-mod words;
 
 pub use composed::composed;
 pub use tiktoken::Tiktoken;

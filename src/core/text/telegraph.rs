@@ -1,16 +1,19 @@
-//! Telegraphic lines: text as short runs of content words, each word with its stems, weight class and cost.
+//! Reduces sentences to their content words for the summariser, and finds each word's stems, class
+//! and cost in tokens.
 
 use std::collections::{HashMap, HashSet};
 
 use frostem::{Algorithm, Stemmer};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::words::{FILLER_WORDS, NAMES_LIKE_STOP_WORDS, STOP_WORDS};
+use super::filler_words::{FILLER_WORDS, NAMES_LIKE_STOP_WORDS};
 use crate::memory::TokenCounter;
+use crate::search::StopWords;
 
-/// Longest word that enters a summary, in characters; what is longer (encoded blobs, hashes) is cut there.
+/// Maximum length of a word in a summary, in characters; a longer word (a blob, a hash) is
+/// truncated.
 const WORD_CHARS_MAX: usize = 40;
-/// Longest run of ideographs or kana treated as one word, in characters.
+/// Maximum number of ideographs or kana that form one word.
 const IDEOGRAPHS_PER_WORD: usize = 8;
 
 /// Index of a word in its [`Lexicon`].
@@ -18,32 +21,33 @@ pub(super) type WordId = usize;
 /// Index of a stem in its [`Lexicon`].
 pub(super) type StemId = usize;
 
-/// How much a word tells by its looks.
+/// The class of a word, by its spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// `not`, `no`, `never`: kept for the truth of the line, worth nothing alone.
+    /// A negation (`not`, `no`, `never`): it adds no worth to a fact, but is kept to preserve the
+    /// meaning.
     Negation,
-    /// A word of any conversation.
+    /// A word that is common in all conversations, such as a greeting.
     Filler,
     /// Any other word.
     Plain,
-    /// Capitalised within a sentence, or in capitals.
+    /// A word that begins with a capital letter within a sentence.
     Name,
-    /// Holds a digit.
+    /// A word with a digit.
     Number,
 }
 
-/// A word of the text with what is known of it.
+/// A word with its stems, class and cost.
 #[derive(Debug)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) stems: Vec<StemId>,
     pub(super) class: Class,
-    /// Tokens of the word after a blank.
+    /// Number of tokens of the word with the space before it.
     pub(super) tokens: u64,
 }
 
-/// All words and stems met so far, each once.
+/// All words and stems of the texts read so far; each word and stem is stored once.
 pub(super) struct Lexicon<'a> {
     pub(super) words: Vec<Word>,
     by_text: HashMap<(String, Class), WordId>,
@@ -55,25 +59,26 @@ pub(super) struct Lexicon<'a> {
 }
 
 impl<'a> Lexicon<'a> {
-    /// No words yet.
+    /// Returns an empty lexicon.
     pub(super) fn new(counter: &'a dyn TokenCounter) -> Self {
         Self {
             words: Vec::new(),
             by_text: HashMap::new(),
             stems: HashMap::new(),
-            stop: STOP_WORDS.split(' ').collect(),
+            stop: StopWords::Summary.words().collect(),
             filler: FILLER_WORDS.split(' ').collect(),
             stemmer: Stemmer::new(Algorithm::English),
             counter,
         }
     }
 
-    /// Number of stems met so far.
+    /// Returns the number of stored stems.
     pub(super) fn stem_count(&self) -> usize {
         self.stems.len()
     }
 
-    /// The sentences of `text`, each as its content words, `words_max` in all; sentences without any are left out.
+    /// Returns the content words of each sentence of `text`, at most `words_max` words in all;
+    /// sentences without content words are left out.
     pub(super) fn sentences(&mut self, text: &str, words_max: usize) -> Vec<Vec<WordId>> {
         let mut left = words_max;
         let mut kept = Vec::new();
@@ -91,18 +96,18 @@ impl<'a> Lexicon<'a> {
         kept
     }
 
-    /// The stems of the content words of one sentence.
+    /// Returns the stems of the content words of one sentence.
     pub(super) fn stems_in(&mut self, sentence: &str) -> Vec<StemId> {
         let words = self.content_words(sentence);
         words.iter().flat_map(|&word| self.words[word].stems.iter().copied()).collect()
     }
 
-    /// Tokens of a sentence as a line with its speaker.
+    /// Returns the number of tokens of a line that consists of the speaker's name and the sentence.
     pub(super) fn line_tokens(&self, speaker: &str, sentence: &str) -> u64 {
         self.counter.count(&format!("{speaker}: {}\n", sentence.trim()))
     }
 
-    /// The content words of one sentence or line, in order.
+    /// Returns the content words of a sentence or line, in order.
     fn content_words(&mut self, sentence: &str) -> Vec<WordId> {
         let mut words = Vec::new();
         let mut inside = false;
@@ -115,7 +120,9 @@ impl<'a> Lexicon<'a> {
         words
     }
 
-    /// One word, or nothing where it only serves grammar. `inside` a sentence a capital marks a name.
+    /// Stores a word with its properties and returns its index; returns `None` for a function word.
+    /// If `inside`, the word is not the first of its sentence, so that a capital letter marks a
+    /// name.
     fn word(&mut self, part: &str, inside: bool) -> Option<WordId> {
         let text = part.trim_matches(|c: char| !c.is_alphanumeric());
         let text = text.strip_suffix("'s").or_else(|| text.strip_suffix("’s")).unwrap_or(text);
@@ -194,12 +201,13 @@ impl<'a> Lexicon<'a> {
     }
 }
 
-/// The sentences of a text; a line break ends one too.
+/// Splits a text into sentences; a line break also ends a sentence.
 pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(UnicodeSegmentation::unicode_sentences)
 }
 
-/// A stretch between blanks as words: itself, or its parts where it is long or holds ideographs.
+/// Splits a text without spaces into words, at dashes, slashes and ellipses. If the text is long or
+/// contains ideographs, it is split at Unicode word boundaries instead.
 fn parts(piece: &str) -> Vec<&str> {
     if piece.len() <= WORD_CHARS_MAX && !piece.chars().any(is_ideograph) {
         return piece
@@ -230,7 +238,8 @@ fn parts(piece: &str) -> Vec<&str> {
     parts
 }
 
-/// Han, kana: scripts written without blanks whose single signs carry meaning.
+/// Whether a character is Han or kana. These scripts put no spaces between words, and a single
+/// character can be a word.
 fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

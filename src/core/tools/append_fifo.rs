@@ -4,43 +4,49 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::either::text_or_object;
-use super::spec::Step;
+use super::spec::{Access, Arguments, COST, Card, Command, Spec};
+use super::text_or_object::text_or_object;
 use crate::error::{Error, Result};
-use crate::limits::{CITE_BYTES_MAX, CITES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
 use crate::memory::archive::FoundPassage;
-use crate::memory::core::Core;
-use crate::memory::joined::cited;
+use crate::memory::conversation::{ClientCall, ClientMessage, ThreadPosition};
+use crate::memory::edges::cited;
 use crate::memory::message::{Kind, Role};
-use crate::memory::thread::{Place, Seen, SeenCall};
-use crate::policy::{Answers, Draft, Flush, Question, Surroundings};
+use crate::policy::{Answers, Ctx, Question, Step, Stop};
+
+/// Maximum number of chunks that one message may cite; a search can show more.
+const CITES_MAX: usize = 32;
+/// Maximum length of a cited chunk's id, in bytes: the collection's name with `/` (14) and the key
+/// (254).
+const CITE_BYTES_MAX: usize = 14 + 254;
 
 /// Arguments of `append_fifo`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendFifo {
     /// The message: a text, or an object with its parts.
-    pub message: Said,
+    pub message: MessageInput,
     /// Who speaks.
     pub role: Role,
-    /// What an answer rests on: `id`s of passages as search_archival shows them. Each must be there; the answer keeps their revision and a
-    /// digest of their text.
+    /// The sources of an answer: `id`s of passages as search_archival shows them. Each passage must
+    /// exist; the answer keeps its revision and a digest of its text.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub cites: Vec<String>,
-    /// Its place in the thread of a client that sends its whole history; no caller gives it.
+    /// The message's position in the thread of a client that sends its whole history. Only the
+    /// server sets this value; it is no argument of the tool.
     #[serde(skip)]
-    pub place: Option<Place>,
+    pub place: Option<ThreadPosition>,
 }
 
-/// A message as it is given.
+/// A message as the caller gives it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-pub enum Said {
-    /// Just its text.
+pub enum MessageInput {
+    /// Only the text.
     Text(String),
-    /// With its parts.
+    /// The text with further attributes.
     Parts(Parts),
 }
 
@@ -48,7 +54,7 @@ pub enum Said {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// The text; may be empty beside tool calls.
+    /// The text; may be empty if there are tool calls.
     pub content: String,
     /// Name of the speaker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,25 +65,25 @@ pub struct Parts {
     /// The call that a tool's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// When it was said, by the client's clock; free text.
+    /// When the text was said, by the client's clock; free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_at: Option<String>,
 }
 
-/// A tool call as OpenAI's chat format has it.
+/// A tool call in OpenAI's chat format.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// Its id.
+    /// Id of the call.
     pub id: String,
     /// Always `function`.
     #[serde(rename = "type", default = "function_kind")]
     pub kind: CallKind,
-    /// What is called.
+    /// The called function.
     pub function: Function,
 }
 
-/// The only kind of call there is.
+/// The only kind of call.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallKind {
@@ -93,13 +99,13 @@ fn function_kind() -> CallKind {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// Its arguments as a JSON text.
+    /// Arguments of the function as a JSON text.
     pub arguments: String,
 }
 
-impl<'de> Deserialize<'de> for Said {
+impl<'de> Deserialize<'de> for MessageInput {
     fn deserialize<D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<Self, D::Error> {
@@ -108,18 +114,19 @@ impl<'de> Deserialize<'de> for Said {
     }
 }
 
-/// Name under which a message keeps what it cites, in its `meta`.
+/// Name of the attribute in a message's `meta` that lists the cited chunks.
 const CITES: &str = "cites";
 
-/// Prefix of a chunk's id.
+/// Prefix of a chunk's id, before the chunk's key.
 const ARCHIVE: &str = "archival_docs/";
 
-/// The key in a chunk's id, which may stand there alone.
+/// Returns the key in a chunk's id; the id may also be the key alone.
 fn key_of(id: &str) -> &str {
     id.strip_prefix(ARCHIVE).unwrap_or(id)
 }
 
-/// Only an answer cites, not too much, and by names that could be a chunk's.
+/// Checks that only an answer has citations, that they are not too many, and that each id has the
+/// form of a chunk's id.
 fn check_cites(cites: &[String], role: Role) -> Result<()> {
     if cites.len() > CITES_MAX {
         return Err(Error::argument("cites", format!("more than {CITES_MAX}")));
@@ -142,12 +149,7 @@ fn check_cites(cites: &[String], role: Role) -> Result<()> {
     }
 }
 
-/// The policy of every tool but `evict_fifo`: evict when the window would reach the flush threshold, with the local summariser.
-pub(super) fn own_flush(core: &Core) -> Flush {
-    Flush { always: false, target: core.token_budget.target, summarize: true, may_wait: false }
-}
-
-/// Checks a message's parts against its role; `at` names the place in faults.
+/// Checks a message's parts against its role; `at` names the argument in errors.
 pub(super) fn checked_parts(parts: &Parts, role: Role, at: &str) -> Result<()> {
     let fault =
         |field: &str, message: String| Err(Error::argument(&format!("{at}{field}"), message));
@@ -198,7 +200,7 @@ pub(super) fn checked_parts(parts: &Parts, role: Role, at: &str) -> Result<()> {
     Ok(())
 }
 
-/// Everything but the text, as it is kept in `meta`.
+/// Returns a message's attributes except its text, as the object that is stored as `meta`.
 pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
     let mut meta = match serde_json::to_value(parts).expect("parts are JSON") {
         Value::Object(map) => map,
@@ -208,10 +210,71 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
     meta
 }
 
+impl Arguments for AppendFifo {
+    const CARD: Card = Card {
+        title: "Append a message",
+        description: "Append a message to the conversation queue. When the window would reach 90 %, the oldest messages move to recall \
+                    storage in the same transaction.",
+        example: r#"{"message": "Hello", "role": "user"}"#,
+        result: &[
+            ("message_id", "string", "id of the message"),
+            ("token_estimate", "integer", COST),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
+        let mut parts = match self.message {
+            MessageInput::Text(content) => Parts { content, ..Parts::default() },
+            MessageInput::Parts(parts) => parts,
+        };
+        // An empty list of calls is stored as no list, because chat formats refuse an empty list.
+        parts.tool_calls = parts.tool_calls.filter(|calls| !calls.is_empty());
+        checked_parts(&parts, self.role, "message.")?;
+        check_cites(&self.cites, self.role)?;
+        Ok(Self { message: MessageInput::Parts(parts), ..self })
+    }
+}
+
+impl Command for AppendFifo {
+    const SPEC: Spec = Spec::tool("append_fifo", Access::Write);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let parts = match &self.message {
+            MessageInput::Parts(parts) => parts.clone(),
+            MessageInput::Text(content) => Parts { content: content.clone(), ..Parts::default() },
+        };
+        let mut meta = meta_of(&parts);
+        let passages = self.cited(ctx.answers)?;
+        if !passages.is_empty() {
+            meta.insert(CITES.into(), passages.iter().map(cited).collect());
+        }
+        let mut draft = ctx.draft();
+        if let Some(id) = &parts.tool_call_id {
+            draft.pair(id, ctx.answers)?;
+        }
+        let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
+        if let Some(place) = &self.place {
+            draft.put_in_thread(place);
+        }
+        draft.cite(&passages);
+        if self.role == Role::User {
+            draft.interrupt_chain();
+        }
+        let mut result = json!({"message_id": message_id, "token_estimate": cost});
+        if !passages.is_empty() {
+            result["cited"] = passages.len().into();
+        }
+        ctx.finish(draft, result)
+    }
+}
+
 impl AppendFifo {
-    /// A message of a client that sends its whole history, at its place; `at` names it in faults. A tool's answer may be empty there.
-    pub fn seen(seen: &Seen, place: Place, at: &str) -> Result<Self> {
-        let call = |call: &SeenCall| ToolCall {
+    /// Returns the call that appends one message from a client that sends its whole history.
+    /// `place` is the message's position in the thread, and `at` names the message in errors. A
+    /// tool's answer may be empty in such a history.
+    pub fn from_client(seen: &ClientMessage, place: ThreadPosition, at: &str) -> Result<Self> {
+        let call = |call: &ClientCall| ToolCall {
             id: call.id.clone(),
             kind: CallKind::Function,
             function: Function { name: call.name.clone(), arguments: call.arguments.clone() },
@@ -227,26 +290,13 @@ impl AppendFifo {
         if !(seen.role == Role::Tool && seen.text.is_empty()) {
             checked_parts(&parts, seen.role, at)?;
         }
-        let message = Said::Parts(parts);
+        let message = MessageInput::Parts(parts);
         Ok(Self { message, role: seen.role, cites: Vec::new(), place: Some(place) })
     }
 
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
-        let mut parts = match self.message {
-            Said::Text(content) => Parts { content, ..Parts::default() },
-            Said::Parts(parts) => parts,
-        };
-        // Chat formats refuse an empty list of calls; none is what it means.
-        parts.tool_calls = parts.tool_calls.filter(|calls| !calls.is_empty());
-        checked_parts(&parts, self.role, "message.")?;
-        check_cites(&self.cites, self.role)?;
-        Ok(Self { message: Said::Parts(parts), ..self })
-    }
-
-    /// The cited chunks in the order in which they are named, each once; a question where they are not known yet, a fault that names
-    /// the first that is not there.
-    fn cited(&self, answers: &Answers) -> Result<std::result::Result<Vec<FoundPassage>, Question>> {
+    /// Returns the cited chunks in the order of `cites`, each once. If chunks are missing, an error
+    /// names the first missing chunk.
+    fn cited(&self, answers: &Answers) -> Result<Vec<FoundPassage>, Stop> {
         let mut keys: Vec<&str> = Vec::with_capacity(self.cites.len());
         for id in &self.cites {
             if !keys.contains(&key_of(id)) {
@@ -254,12 +304,11 @@ impl AppendFifo {
             }
         }
         if keys.is_empty() {
-            return Ok(Ok(Vec::new()));
+            return Ok(Vec::new());
         }
-        let Some(found) = &answers.cited else {
-            let keys = keys.into_iter().map(str::to_owned).collect();
-            return Ok(Err(Question::Cited { keys }));
-        };
+        let question =
+            || Question::Cited { keys: keys.iter().map(|&key| key.to_owned()).collect() };
+        let found = answers.cited(question)?;
         let there = |key: &&str| found.iter().find(|passage| passage.key == **key).cloned();
         let missing = self.cites.iter().position(|id| there(&key_of(id)).is_none());
         match missing {
@@ -269,49 +318,9 @@ impl AppendFifo {
                     "no passage `{}` in this agent's archive: search again, and cite what is there now",
                     self.cites[at]
                 ),
-            )),
-            None => Ok(Ok(keys.iter().filter_map(there).collect())),
+            )
+            .into()),
+            None => Ok(keys.iter().filter_map(there).collect()),
         }
-    }
-
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let parts = match &self.message {
-            Said::Parts(parts) => parts.clone(),
-            Said::Text(content) => Parts { content: content.clone(), ..Parts::default() },
-        };
-        let mut meta = meta_of(&parts);
-        let passages = match self.cited(answers)? {
-            Ok(passages) => passages,
-            Err(question) => return Ok(Step::Ask(question)),
-        };
-        if !passages.is_empty() {
-            meta.insert(CITES.into(), passages.iter().map(cited).collect());
-        }
-        let mut draft = Draft::new(around, core);
-        if let Some(id) = &parts.tool_call_id
-            && let Some(question) = draft.pair(id, answers)?
-        {
-            return Ok(Step::Ask(question));
-        }
-        let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
-        if let Some(place) = &self.place {
-            draft.put_in_thread(place);
-        }
-        draft.cite(&passages);
-        if self.role == Role::User {
-            draft.interrupt_chain();
-        }
-        let mut result = json!({"message_id": message_id, "token_estimate": cost});
-        if !passages.is_empty() {
-            result["cited"] = passages.len().into();
-        }
-        let result = result.as_object().cloned().unwrap_or_default();
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 }

@@ -1,13 +1,15 @@
-//! A branch: a new agent with the texts that another one had at a moment.
+//! Creates a branch, which is a new agent with the system text and blocks that another agent had at
+//! an earlier message.
 
 use super::patch_agent::{NewAgent, check_room, new_core};
 use crate::error::Result;
 use crate::memory::core::{Block, Branch, Core};
-use crate::memory::render;
 use crate::memory::tokens::TokenCounter;
-use crate::policy::{Scope, check_pins};
+use crate::trust::Scope;
+use crate::window::{check_pins, recount};
 
-/// The core of a branch of `parent`: its window, encoding and limits, the given system text and blocks; nothing was said in it yet, and its archive is empty.
+/// Returns the core of a branch of `parent`. The branch has the window, encoding and heartbeat
+/// limits of the parent, the given system text and blocks, no messages, and an empty archive.
 pub fn branch_core(
     scope: &Scope,
     parent: &Core,
@@ -24,7 +26,7 @@ pub fn branch_core(
     core.working_blocks = blocks.into_iter().map(taken_along).collect();
     core.heartbeat.limits = parent.heartbeat.limits;
     core.branch = Some(branch);
-    render::recount(counter, &mut core);
+    recount(counter, &mut core);
     check_pins(&core)?;
     check_room(&core)?;
     Ok(core)

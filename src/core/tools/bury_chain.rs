@@ -1,38 +1,33 @@
-//! The end of a chain of heartbeats that nobody went on with: no tool of a model, but a write like any other.
+//! Command that ends an abandoned heartbeat chain. The command writes in the same way as a tool,
+//! but models cannot call it.
 
 use serde_json::{Map, Value};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::Result;
-use crate::memory::core::Core;
 use crate::memory::heartbeat::ClosedBy;
-use crate::policy::{Answers, Draft, Surroundings};
+use crate::policy::{Ctx, Step, Stop};
 
-/// Which chain is meant.
+/// The chain to end.
 #[derive(Clone, Debug)]
 pub struct BuryChain {
-    /// Its id.
+    /// Id of the chain.
     pub chain: String,
 }
 
-impl BuryChain {
-    /// Thinks: what the call does to this core. Nothing, if the chain ended meanwhile or lives longer now.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let meant = core.heartbeat.chain.as_ref().is_some_and(|chain| chain.id == self.chain);
-        let mut draft = Draft::new(around, core);
+impl Command for BuryChain {
+    const SPEC: Spec = Spec::command("bury_chain", Access::Signal);
+
+    /// Ends the chain; does nothing if the chain has already ended or now has a later deadline.
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let meant = ctx.core.heartbeat.chain.as_ref().is_some_and(|chain| chain.id == self.chain);
+        let mut draft = ctx.draft();
         if !meant || !draft.bury_chain(ClosedBy::Sweep) {
             return Ok(Step::Read(result(false)));
         }
-        Ok(draft.finish(own_flush(core), answers, result(true))?.into())
+        ctx.finish(draft, result(true))
     }
 }
-
 fn result(closed: bool) -> Map<String, Value> {
     Map::from_iter([("closed".to_owned(), Value::Bool(closed))])
 }

@@ -1,107 +1,74 @@
-//! Edits of blocks as other dialects have them: a piece of a block, a new one, another name; worked out on the blocks as they are when it
-//! is written.
+//! Edits blocks (create, replace, insert, delete, rename) for the tools of other dialects (such as
+//! MemGPT's), based on the blocks at the time of the write.
 
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
-use crate::limits::{BLOCKS_MAX, LINES_NAMED_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, VIEW_LINES_MAX};
-use crate::memory::block_path::{Place, lies_in, moved};
+use crate::limits::{BLOCKS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, VIEW_LINES_MAX};
+use crate::memory::block_path::{MemoryPath, lies_in, moved};
 use crate::memory::core::{Block, Core};
-use crate::memory::render;
-use crate::policy::{Answers, Depends, Draft, Promoted, Promotion, Surroundings};
+use crate::policy::{Ctx, Depends, Draft, Promotion, Step, Stop, Surroundings};
+use crate::window::count_block;
 
-/// One edit.
+/// Maximum number of lines that an error lists if the text to replace occurs more than once in a
+/// block.
+const LINES_NAMED_MAX: usize = 64;
+
+/// An edit of one block, or of all blocks in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditCore {
-    /// Makes a block where there is none, and no directory of that name.
+    /// Creates a block; an error if a block or a directory already has this name.
     Create {
-        /// The block.
+        /// Name of the new block.
         id: String,
-        /// Its text.
+        /// Text of the new block.
         content: String,
     },
-    /// Puts a text in the place of another one.
+    /// Replaces a piece of a block's text.
     Replace {
-        /// The block.
+        /// Name of the block.
         id: String,
-        /// What goes; must be there.
+        /// The text to replace; the block must contain it.
         old: String,
-        /// What comes.
+        /// The new text.
         new: String,
-        /// Whether it must be there once only; else all of them go.
+        /// Whether the text must occur exactly once; else all occurrences are replaced.
         once: bool,
-        /// The name of the argument that holds `old`, for faults.
+        /// Name of the argument that contains `old` in the caller's tool dialect, for errors.
         field: &'static str,
     },
-    /// Puts lines between lines.
+    /// Inserts lines into a block.
     Insert {
-        /// The block.
+        /// Name of the block.
         id: String,
-        /// Behind which line, 0 for the beginning; none for the end.
+        /// Number of the line after which the lines are inserted, from 1; 0 for the beginning,
+        /// `None` for the end.
         line: Option<i64>,
-        /// The lines.
+        /// The lines to insert.
         text: String,
     },
-    /// Takes a block away, or all blocks of a directory.
+    /// Removes a block, or all blocks of a directory.
     Delete {
-        /// The block or directory.
+        /// Name of the block or directory.
         id: String,
     },
-    /// Gives a block another name, or all blocks of a directory.
+    /// Renames a block, or all blocks of a directory.
     Rename {
-        /// The block or directory as it is called.
+        /// The current name of the block or directory.
         from: String,
-        /// As it will be called.
+        /// The new name of the block or directory.
         to: String,
     },
 }
 
-/// Lines before and behind an edit that its answer shows.
+/// Number of lines that the answer shows before and after an edit.
 const SHOWN_LINES: usize = 2;
 
-impl EditCore {
-    /// The same, checked beyond its types; a fault names the argument as it is called here.
-    pub fn checked(self) -> Result<Self> {
-        let too_long = |field: &str| {
-            let why = format!(
-                "longer than {TEXT_BYTES_MAX} bytes: split it, or take it into the archive"
-            );
-            Err(Error::argument(field, why).with("bytes_max", TEXT_BYTES_MAX))
-        };
-        match &self {
-            Self::Create { content, .. } if content.len() > TEXT_BYTES_MAX => too_long("content"),
-            Self::Insert { text, .. } if text.len() > TEXT_BYTES_MAX => too_long("text"),
-            Self::Replace { new, .. } if new.len() > TEXT_BYTES_MAX => too_long("new"),
-            Self::Replace { old, field, .. } if old.is_empty() => {
-                Err(Error::argument(field, "empty: give the text that goes"))
-            }
-            Self::Rename { from, to } if to == from || inside(to, from) => {
-                let why = "the same, or within what gets it: use another name";
-                Err(Error::argument("to", why))
-            }
-            _ => Ok(self),
-        }
-    }
+impl Command for EditCore {
+    const SPEC: Spec = Spec::tool("edit_core", Access::Write);
 
-    /// The block that gets a text, the text, and the block as it will be; none where no text is written. Who edits in this way has no
-    /// place for a justification: `store_core` has.
-    fn written(&self, core: &Core) -> Result<Option<(&str, &str, String)>> {
-        Ok(match self {
-            Self::Create { id, content } => Some((id, content, content.clone())),
-            Self::Replace { id, old, new, .. } => {
-                Some((id, new, found(core, id)?.content.replace(old.as_str(), new)))
-            }
-            Self::Insert { id, line, text } => {
-                Some((id, text, inserted(&found(core, id)?.content, *line, text)?.0))
-            }
-            Self::Delete { .. } | Self::Rename { .. } => None,
-        })
-    }
-
-    /// What a given revision must still hold for.
-    pub(super) fn depends(&self) -> Depends {
+    fn depends(&self) -> Depends {
         match self {
             Self::Create { id, .. } | Self::Replace { id, .. } | Self::Insert { id, .. } => {
                 Depends::Block(id.clone())
@@ -111,59 +78,89 @@ impl EditCore {
         }
     }
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
-        if let Some((id, piece, after)) = self.written(core)? {
-            let before = core.block(id).map_or("", |block| &block.content);
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
+        if let Some((id, piece, after)) = self.written(ctx.core)? {
+            let before = ctx.core.block(id).map_or("", |block| &block.content);
             let promotion =
                 Promotion { block_id: id, piece, before, after: &after, justification: None };
-            if let Promoted::Ask(question) = draft.promote(promotion, answers)? {
-                return Ok(Step::Ask(question));
-            }
+            draft.promote(promotion, ctx.answers)?;
         }
         let result = match self {
-            Self::Create { id, content } => create(&mut draft, around, core, id, content)?,
+            Self::Create { id, content } => create(&mut draft, ctx, id, content)?,
             Self::Replace { id, old, new, once, field } => {
-                let block = found(core, id)?;
+                let block = block_of(ctx.core, id)?;
                 check_once(&block.content, old, *once, field)?;
                 let at = block.content.find(old.as_str()).unwrap_or(0);
                 let first = block.content[..at].matches('\n').count();
                 let content = block.content.replace(old.as_str(), new);
-                rewrite(&mut draft, around, block, content, Some(first))?
+                rewrite(&mut draft, ctx.around, block, content, Some(first))?
             }
             Self::Insert { id, line, text } => {
-                let block = found(core, id)?;
+                let block = block_of(ctx.core, id)?;
                 let (content, first) = inserted(&block.content, *line, text)?;
-                rewrite(&mut draft, around, block, content, Some(first))?
+                rewrite(&mut draft, ctx.around, block, content, Some(first))?
             }
             Self::Delete { id } => {
-                let gone = tree(core, id)?;
+                let gone = tree(ctx.core, id)?;
                 gone.iter().for_each(|id| draft.remove_block(id));
                 json!({"block_id": id, "blocks": gone, "token_estimate": 0})
             }
-            Self::Rename { from, to } => rename(&mut draft, around, core, from, to)?,
+            Self::Rename { from, to } => rename(&mut draft, ctx, from, to)?,
         };
-        let result = result.as_object().cloned().unwrap_or_default();
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
+    }
+}
+
+impl EditCore {
+    /// Checks the arguments beyond their types; an error names the argument.
+    pub fn checked(self) -> Result<Self> {
+        let too_long = |field: &str| {
+            let why =
+                format!("longer than {TEXT_BYTES_MAX} bytes: split it, or put it into the archive");
+            Err(Error::argument(field, why).with("bytes_max", TEXT_BYTES_MAX))
+        };
+        match &self {
+            Self::Create { content, .. } if content.len() > TEXT_BYTES_MAX => too_long("content"),
+            Self::Insert { text, .. } if text.len() > TEXT_BYTES_MAX => too_long("text"),
+            Self::Replace { new, .. } if new.len() > TEXT_BYTES_MAX => too_long("new"),
+            Self::Replace { old, field, .. } if old.is_empty() => {
+                Err(Error::argument(field, "empty: give the text to replace"))
+            }
+            Self::Rename { from, to } if to == from || inside(to, from) => {
+                let why = "the old name, or a name within it: use another name";
+                Err(Error::argument("to", why))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns the name of the block that receives a text, the text, and the block's new content;
+    /// `None` if the edit writes no text.
+    fn written(&self, core: &Core) -> Result<Option<(&str, &str, String)>> {
+        Ok(match self {
+            Self::Create { id, content } => Some((id, content, content.clone())),
+            Self::Replace { id, old, new, .. } => {
+                Some((id, new, block_of(core, id)?.content.replace(old.as_str(), new)))
+            }
+            Self::Insert { id, line, text } => {
+                Some((id, text, inserted(&block_of(core, id)?.content, *line, text)?.0))
+            }
+            Self::Delete { .. } | Self::Rename { .. } => None,
+        })
     }
 }
 
 fn inside(id: &str, directory: &str) -> bool {
-    lies_in(id, &Place::Named(directory.to_owned()))
+    lies_in(id, &MemoryPath::Named(directory.to_owned()))
 }
 
-/// The block of that name.
-fn found<'a>(core: &'a Core, id: &str) -> Result<&'a Block> {
+/// Returns the block with this name; if there is none, an error lists the existing blocks.
+fn block_of<'a>(core: &'a Core, id: &str) -> Result<&'a Block> {
     super::fetch_core::find(core, id)
 }
 
-/// The block of that name, or the blocks of the directory.
+/// Returns the name of the block `id`, or the names of all blocks in the directory `id`.
 fn tree(core: &Core, id: &str) -> Result<Vec<String>> {
     if core.block(id).is_some() {
         return Ok(vec![id.to_owned()]);
@@ -171,12 +168,13 @@ fn tree(core: &Core, id: &str) -> Result<Vec<String>> {
     let blocks = core.working_blocks.iter().map(|block| block.id.clone());
     let within: Vec<String> = blocks.filter(|block| inside(block, id)).collect();
     match within.is_empty() {
-        true => found(core, id).map(|block| vec![block.id.clone()]),
+        true => block_of(core, id).map(|block| vec![block.id.clone()]),
         false => Ok(within),
     }
 }
 
-/// Refuses a name that a block or a directory has, or that lies within a block.
+/// Refuses a name that a block or a directory of blocks already has, or whose own directory is the
+/// name of a block.
 fn check_free(core: &Core, id: &str) -> Result<()> {
     let taken = |block: &&Block| block.id == id || inside(&block.id, id);
     if core.working_blocks.iter().any(|block| taken(&block)) {
@@ -187,21 +185,15 @@ fn check_free(core: &Core, id: &str) -> Result<()> {
         .with("block_id", id));
     }
     if let Some(block) = core.working_blocks.iter().find(|block| inside(id, &block.id)) {
-        let why = "lies within a block: a block holds no others";
+        let why = "is within a block: a block holds no other blocks";
         return Err(Error::argument("block_id", why).with("block_id", block.id.as_str()));
     }
     Ok(())
 }
 
-fn create(
-    draft: &mut Draft<'_>,
-    around: Surroundings<'_>,
-    core: &Core,
-    id: &str,
-    content: &str,
-) -> Result<Value> {
-    check_free(core, id)?;
-    if core.working_blocks.len() >= BLOCKS_MAX {
+fn create(draft: &mut Draft<'_>, ctx: &Ctx<'_>, id: &str, content: &str) -> Result<Value> {
+    check_free(ctx.core, id)?;
+    if ctx.core.working_blocks.len() >= BLOCKS_MAX {
         let why = format!("there are {BLOCKS_MAX} blocks already: delete one");
         return Err(Error::argument("block_id", why));
     }
@@ -215,13 +207,13 @@ fn create(
         taint: None,
         escaped: false,
     };
-    render::settle_block(around.counter, &mut block);
+    count_block(ctx.around.counter, &mut block);
     let cost = block.token_estimate;
     draft.after.working_blocks.push(block);
     Ok(json!({"block_id": id, "token_estimate": cost}))
 }
 
-/// A block with another text. `edited`: the line from which on it is another one, from 0.
+/// Replaces the whole text of a block. `edited` is the index of the first changed line, from 0.
 fn rewrite(
     draft: &mut Draft<'_>,
     around: Surroundings<'_>,
@@ -231,12 +223,12 @@ fn rewrite(
 ) -> Result<Value> {
     if content.len() > TEXT_BYTES_MAX {
         let why = format!(
-            "longer than {TEXT_BYTES_MAX} bytes with this: begin another block, or take it into the archive"
+            "longer than {TEXT_BYTES_MAX} bytes with this: begin another block, or put it into the archive"
         );
         return Err(Error::argument("content", why).with("bytes_max", TEXT_BYTES_MAX));
     }
     let mut block = Block { content, changed_at_version: draft.version(), ..old.clone() };
-    render::settle_block(around.counter, &mut block);
+    count_block(around.counter, &mut block);
     let mut result = json!({"block_id": block.id, "token_estimate": block.token_estimate});
     if let Some(line) = edited {
         let first = line.saturating_sub(SHOWN_LINES);
@@ -250,15 +242,9 @@ fn rewrite(
     Ok(result)
 }
 
-fn rename(
-    draft: &mut Draft<'_>,
-    around: Surroundings<'_>,
-    core: &Core,
-    from: &str,
-    to: &str,
-) -> Result<Value> {
-    let named = tree(core, from)?;
-    check_free(core, to)?;
+fn rename(draft: &mut Draft<'_>, ctx: &Ctx<'_>, from: &str, to: &str) -> Result<Value> {
+    let named = tree(ctx.core, from)?;
+    check_free(ctx.core, to)?;
     let mut renamed = Vec::with_capacity(named.len());
     for id in named {
         let new = if id == from { to.to_owned() } else { moved(&id, from, to) };
@@ -266,10 +252,10 @@ fn rename(
             let why = format!("a name of at most {NAME_BYTES_MAX} bytes for each block");
             return Err(Error::argument("to", why));
         }
-        let old = found(core, &id)?;
+        let old = block_of(ctx.core, &id)?;
         let mut block =
             Block { id: new.clone(), changed_at_version: draft.version(), ..old.clone() };
-        render::settle_block(around.counter, &mut block);
+        count_block(ctx.around.counter, &mut block);
         let place = draft.after.working_blocks.iter().position(|block| block.id == id);
         draft.remove_block(&id);
         let place = place.unwrap_or(draft.after.working_blocks.len());
@@ -279,7 +265,8 @@ fn rename(
     Ok(json!({"block_id": to, "blocks": renamed, "token_estimate": 0}))
 }
 
-/// Refuses a text that is not there, or not once.
+/// Refuses a text `old` that does not occur in the block. If `once` is true, also refuses a text
+/// that occurs more than once.
 fn check_once(content: &str, old: &str, once: bool, field: &str) -> Result<()> {
     let mut lines = Vec::new();
     let (mut line, mut from) = (1, 0);
@@ -292,19 +279,20 @@ fn check_once(content: &str, old: &str, once: bool, field: &str) -> Result<()> {
     }
     match lines.len() {
         0 => {
-            let why = "not there: give a text of the block as it is, letter for letter";
+            let why = "not found: give a text of the block exactly";
             Err(Error::argument(field, why).with("lines", lines))
         }
         1 => Ok(()),
         _ if !once => Ok(()),
         _ => {
-            let why = "there more than once: give more of what stands around it";
+            let why = "found more than once: give more of the text around it";
             Err(Error::argument(field, why).with("lines", lines))
         }
     }
 }
 
-/// A text with lines between its lines, and the first of them, from 0. A text that ends with its last line's end keeps it.
+/// Inserts lines into a text. Returns the new text and the index of the first inserted line, from
+/// 0. A line break at the end of the text is kept.
 fn inserted(content: &str, line: Option<i64>, text: &str) -> Result<(String, usize)> {
     let ended = content.ends_with('\n');
     let body = content.strip_suffix('\n').unwrap_or(content);
@@ -330,36 +318,40 @@ fn inserted(content: &str, line: Option<i64>, text: &str) -> Result<(String, usi
     Ok((content, at))
 }
 
-/// Reads blocks as files: one of them, or what lies in a directory.
+/// Reads blocks like files: the text of one block, or the list of blocks in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewCore {
-    /// What is looked at.
-    pub place: Place,
-    /// First line and last one, from 1; none for all.
+    /// The path to read.
+    pub place: MemoryPath,
+    /// First and last line to show, from 1; without a last line, all lines from the first. `None`
+    /// shows all lines.
     pub lines: Option<(usize, Option<usize>)>,
 }
 
-impl ViewCore {
-    /// Reads from this core.
-    pub(super) fn step(&self, core: &Core) -> Result<Step> {
+impl Command for ViewCore {
+    const SPEC: Spec = Spec::tool("view_core", Access::Read);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         let block = match &self.place {
-            Place::Root => None,
-            Place::Named(id) => core.block(id),
+            MemoryPath::Root => None,
+            MemoryPath::Named(id) => ctx.core.block(id),
         };
         let result = match (block, &self.place) {
             (Some(block), _) => self.file(block)?,
-            (None, place) => directory(core, place)?,
+            (None, place) => directory(ctx.core, place)?,
         };
         Ok(Step::Read(result))
     }
+}
 
+impl ViewCore {
     fn file(&self, block: &Block) -> Result<Map<String, Value>> {
         let (first, last) = self.lines.unwrap_or((1, None));
         let first = first.max(1);
         let lines = block.content.split('\n');
         let count = lines.clone().count();
         if count > VIEW_LINES_MAX {
-            let why = format!("{count} lines, of which at most {VIEW_LINES_MAX} have numbers");
+            let why = format!("{count} lines: at most {VIEW_LINES_MAX} can be shown with numbers");
             return Err(Error::argument("path", why).with("lines_total", count));
         }
         let last = last.unwrap_or(count).min(count);
@@ -371,15 +363,16 @@ impl ViewCore {
     }
 }
 
-/// The blocks of a directory with their sizes; an error that lists all blocks where nothing lies in it.
-fn directory(core: &Core, place: &Place) -> Result<Map<String, Value>> {
+/// Returns the blocks of a directory with their sizes. If the path of no block lies in this
+/// directory, an error lists all blocks.
+fn directory(core: &Core, place: &MemoryPath) -> Result<Map<String, Value>> {
     let within: Vec<Value> = core
         .working_blocks
         .iter()
         .filter(|block| lies_in(&block.id, place))
         .map(|block| json!({"block_id": block.id, "bytes": block.content.len()}))
         .collect();
-    if let (true, Place::Named(id)) = (within.is_empty(), place) {
+    if let (true, MemoryPath::Named(id)) = (within.is_empty(), place) {
         super::fetch_core::find(core, id)?;
     }
     Ok(Map::from_iter([("blocks".to_owned(), Value::Array(within))]))

@@ -4,29 +4,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use super::spec::Step;
+use super::spec::{Access, Arguments, Card, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::WINDOW_TOKENS_MAX;
-use crate::memory::core::Core;
-use crate::policy::{Answers, Draft, Flush, Surroundings};
+use crate::policy::{Ctx, Depends, Flush, Step, Stop};
 
 /// Arguments of `evict_fifo`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvictFifo {
-    /// Which messages go first.
+    /// Which messages are evicted first.
     #[serde(default)]
     pub strategy: Strategy,
     /// Occupancy of the whole window to reach, in tokens; absent: half of the window.
     #[serde(default)]
     #[schemars(range(min = 0, max = 4_000_000))]
     pub target_tokens: Option<u64>,
-    /// Whether the summary takes up what leaves.
+    /// Whether the evicted messages are summarized.
     #[serde(default = "yes")]
     pub summarize: bool,
 }
 
-/// Which messages go first.
+/// Which messages are evicted first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -39,9 +38,21 @@ fn yes() -> bool {
     true
 }
 
-impl EvictFifo {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for EvictFifo {
+    const CARD: Card = Card {
+        title: "Move old messages to recall",
+        description: "Move the oldest messages of the queue into recall storage until the window holds at most `target_tokens`, and fold \
+                    them into the summary.",
+        example: r#"{"target_tokens": 2000}"#,
+        result: &[
+            ("evicted_count", "integer", "messages that left the window"),
+            ("new_summary_tokens", "integer", "tokens of the summary afterwards"),
+            ("after_occupancy", "integer", "tokens of the whole window afterwards"),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         match self.target_tokens {
             Some(target) if target > WINDOW_TOKENS_MAX => {
                 Err(Error::argument("target_tokens", format!("at most {WINDOW_TOKENS_MAX}")))
@@ -49,16 +60,18 @@ impl EvictFifo {
             _ => Ok(self),
         }
     }
+}
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let target = self.target_tokens.unwrap_or(core.token_budget.target);
+impl Command for EvictFifo {
+    const SPEC: Spec = Spec::tool("evict_fifo", Access::Write);
+
+    fn depends(&self) -> Depends {
+        Depends::Eviction
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let target = self.target_tokens.unwrap_or(ctx.core.token_budget.target);
         let flush = Flush { always: true, target, summarize: self.summarize, may_wait: true };
-        Ok(Draft::new(around, core).finish(flush, answers, Map::new())?.into())
+        ctx.draft().finish(flush, ctx.answers, Map::new())
     }
 }

@@ -1,40 +1,33 @@
-//! The end of what was said so long ago that the policy of retention lets it go: no tool of a model, but a write like any other.
+//! Command that removes the texts of messages that are older than the retention age. The command
+//! writes in the same way as a tool, but models cannot call it.
 
 use serde_json::{Map, Value};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::Result;
-use crate::memory::core::Core;
-use crate::policy::{Answers, Draft, Question, Surroundings};
+use crate::policy::{Ctx, Question, Step, Stop};
 
-/// What is meant.
+/// Arguments of the removal.
 #[derive(Clone, Debug)]
 pub struct ExpireRecall {
-    /// The moment before which the time of what was said is over, in ISO form.
+    /// Time in ISO 8601 form; the texts of older messages are removed.
     pub before: String,
 }
 
-impl ExpireRecall {
-    /// Thinks: what the call does to this core. Nothing, if nothing is due.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let Some(due) = &answers.due else {
-            return Ok(Step::Ask(Question::Due { before: self.before.clone() }));
-        };
-        if due.is_empty() && due.settled(core.expired.through_seq).is_none() {
+impl Command for ExpireRecall {
+    const SPEC: Spec = Spec::command("expire_recall", Access::Signal);
+
+    /// Removes the texts; does nothing if no message is old enough.
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let due = ctx.answers.due(|| Question::Due { before: self.before.clone() })?;
+        if due.is_empty() && due.settled(ctx.core.expired.through_seq).is_none() {
             return Ok(Step::Read(result(0, false)));
         }
-        let mut draft = Draft::new(around, core);
+        let mut draft = ctx.draft();
         let expired = draft.expire(due);
-        Ok(draft.finish(own_flush(core), answers, result(expired, true))?.into())
+        ctx.finish(draft, result(expired, true))
     }
 }
-
 fn result(expired: u64, wrote: bool) -> Map<String, Value> {
     Map::from_iter([
         ("expired".to_owned(), Value::from(expired)),

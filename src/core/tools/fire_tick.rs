@@ -1,43 +1,38 @@
-//! A moment of a schedule that has come: no tool of a model, but an event like any other, written together with the schedule's next moment.
+//! Command that posts the event of a schedule's tick and sets the schedule's next tick; models
+//! cannot call it.
 
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
 use super::post_event::Class;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::clock::iso8601;
 use crate::error::Result;
-use crate::memory::core::Core;
 use crate::memory::message::{Kind, Role};
-use crate::memory::schedule::{Fired, LastTick, Schedule, Tick, TickRun, tick_key};
-use crate::policy::{Answers, Draft, Question, Surroundings};
+use crate::memory::schedule::{LastTick, Schedule, Tick, TickResult, TickRun, tick_key};
+use crate::policy::{Ctx, Question, Step, Stop};
 
-/// Which moment is meant.
+/// The tick to fire.
 #[derive(Clone, Debug)]
 pub struct FireTick {
     /// Name of the schedule.
     pub name: String,
-    /// The moment, in milliseconds since 1970.
+    /// Time of the tick, in milliseconds since 1970.
     pub due_ms: u64,
 }
 
-impl FireTick {
-    /// Thinks: what the call does to this core. Nothing, if the schedule is gone, fired meanwhile or has another moment by now.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let Some(looked) = &answers.schedule else {
-            return Ok(Step::Ask(Question::Schedule { name: self.name.clone() }));
-        };
+impl Command for FireTick {
+    const SPEC: Spec = Spec::command("fire_tick", Access::Post);
+
+    /// Posts the event. Does nothing if the schedule was removed, if this tick was already posted,
+    /// or if the schedule now has another time for its next tick.
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let looked = ctx.answers.schedule(|| Question::Schedule { name: self.name.clone() })?;
         let now_ms = looked.now_ms;
         let found = looked.schedule.as_ref().filter(|s| s.due_ms == Some(self.due_ms));
         let Some((schedule, tick)) = found.and_then(|s| Some((s, s.tick(now_ms)?))) else {
             return Ok(Step::Read(result(None, &self.name, false)));
         };
-        let mut draft = Draft::new(around, core);
+        let mut draft = ctx.draft();
         let seq = draft.after.queue.next_seq;
         let class = Class::Scheduled.text();
         let meta = json!({"class": class, "event": self.name,
@@ -45,7 +40,7 @@ impl FireTick {
         let meta = meta.as_object().cloned().unwrap_or_default();
         draft.push(Kind::Event, Role::System, text(class, schedule, &tick), meta);
         draft.interrupt_chain();
-        draft.fire(Fired {
+        draft.fire(TickResult {
             name: self.name.clone(),
             due_ms: tick.due_ms,
             next_ms: tick.next_ms,
@@ -59,11 +54,11 @@ impl FireTick {
             }),
         });
         let result = result(Some((seq, tick.missed)), &self.name, schedule.run);
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
     }
 }
-
-/// The event as plain text: class, name, the moment it stands for, and how many stand behind it.
+/// Returns the event as plain text: class, schedule, time, number of missed ticks, and the
+/// schedule's text.
 fn text(class: &str, schedule: &Schedule, tick: &Tick) -> String {
     let missed = match tick.missed {
         0 => String::new(),

@@ -1,21 +1,25 @@
-//! The end of what is to be forgotten: no tool of a model, but a write like any other, that begins it, and a write for each of its steps.
+//! Commands that forget messages, documents or a text, together with all data made from them. A
+//! forget operation takes several writes, each made in the same way as the write of a tool. Models
+//! cannot call these commands.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
-use crate::limits::{FORGET_MATCH_BYTES, FORGET_MESSAGES_MAX};
-use crate::memory::core::Core;
-use crate::policy::{Answers, Draft, ForgetAsked, ForgetFound, Question, Surroundings};
+use crate::limits::FORGET_MESSAGES_MAX;
+use crate::policy::{Ctx, Depends, ForgetAsked, ForgetFound, Question, Step, Stop};
 
-/// What is to be forgotten: name it in one way.
+/// Minimum and maximum length of a text to forget, in bytes; a shorter text would occur almost
+/// everywhere.
+const FORGET_MATCH_BYTES: (usize, usize) = (4, 4_096);
+
+/// The item to forget, named in exactly one way.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forget {
-    /// Places of messages (`seq`).
+    /// Positions of messages (`seq`).
     #[serde(default)]
     pub seqs: Vec<u64>,
     /// Ids of messages.
@@ -24,22 +28,61 @@ pub struct Forget {
     /// A document of the archive.
     #[serde(default)]
     pub doc_id: Option<String>,
-    /// A text: messages, documents, schedules, offered tools, copies and stored answers that hold exactly this go.
+    /// A text: messages, documents, schedules, offered tools, copies and stored answers that
+    /// contain exactly this text are removed.
     #[serde(default, rename = "match")]
     pub text: Option<String>,
-    /// The whole agent, with every row of it. Its name is not used again.
+    /// Whether to forget the whole agent, with all its rows. The agent's name cannot be used again.
     #[serde(default)]
     pub all: bool,
-    /// Blocks that quote it go too; else they are only told.
+    /// Whether blocks that quote the text are also removed; by default, such blocks are only
+    /// listed.
     #[serde(default)]
     pub blocks: bool,
-    /// Nothing goes: what would is told.
+    /// Whether the call only lists the data that it would remove, and removes nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
 
+impl Command for Forget {
+    const SPEC: Spec = Spec::command("forget", Access::Write);
+
+    fn writes(&self) -> bool {
+        !self.dry_run
+    }
+
+    fn depends(&self) -> Depends {
+        Depends::All
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let asked = self.selection();
+        let found = ctx.answers.forget(|| Question::Forget(Box::new(asked.clone())))?;
+        if found.is_empty() {
+            let (code, text) = match &self.doc_id {
+                Some(_) => (Code::DocumentNotFound, "no such document in the archive"),
+                None => (
+                    Code::InvalidArgument,
+                    "no such message or text: see GET /v1/agents/{agent}/messages",
+                ),
+            };
+            return Err(Error::new(code, text).into());
+        }
+        if found.messages.len() > FORGET_MESSAGES_MAX {
+            return Err(too_many().into());
+        }
+        if self.dry_run {
+            return Ok(Step::Read(preview(&asked, found)));
+        }
+        let mut draft = ctx.draft();
+        draft.begin_forgetting(ctx.around.key_hash, &asked, found);
+        let result = Map::from_iter([("id".to_owned(), Value::from(ctx.around.key_hash))]);
+        ctx.finish(draft, result)
+    }
+}
+
 impl Forget {
-    /// The same, if it names something in one way.
+    /// Checks the arguments; the request must name the item to forget in exactly one way.
     pub fn checked(self) -> Result<Self> {
         let named = [
             !self.seqs.is_empty(),
@@ -49,7 +92,7 @@ impl Forget {
             self.all,
         ];
         if named.iter().filter(|one| **one).count() != 1 {
-            let text = "name what is to be forgotten in one way: seqs, ids, doc_id, match or all";
+            let text = "name the item to forget in one way: seqs, ids, doc_id, match or all";
             return Err(Error::argument("forget", text));
         }
         if self.seqs.len().max(self.ids.len()) > FORGET_MESSAGES_MAX {
@@ -62,7 +105,7 @@ impl Forget {
         Ok(self)
     }
 
-    fn asked(&self) -> ForgetAsked {
+    fn selection(&self) -> ForgetAsked {
         ForgetAsked {
             seqs: self.seqs.clone(),
             ids: self.ids.clone(),
@@ -71,39 +114,6 @@ impl Forget {
             blocks: self.blocks,
         }
     }
-
-    /// Thinks: what goes, and the row that says so.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let asked = self.asked();
-        let Some(found) = &answers.forget else {
-            return Ok(Step::Ask(Question::Forget(Box::new(asked))));
-        };
-        if found.is_empty() {
-            let (code, text) = match &self.doc_id {
-                Some(_) => (Code::DocumentNotFound, "no such document in the archive"),
-                None => (
-                    Code::InvalidArgument,
-                    "nothing of that is there: look at GET /v1/agents/{agent}/messages",
-                ),
-            };
-            return Err(Error::new(code, text));
-        }
-        if found.messages.len() > FORGET_MESSAGES_MAX {
-            return Err(too_many());
-        }
-        if self.dry_run {
-            return Ok(Step::Read(preview(&asked, found)));
-        }
-        let mut draft = Draft::new(around, core);
-        draft.begin_forgetting(around.key_hash, &asked, found);
-        let result = Map::from_iter([("id".to_owned(), Value::from(around.key_hash))]);
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
-    }
 }
 
 fn too_many() -> Error {
@@ -111,7 +121,7 @@ fn too_many() -> Error {
     Error::argument("forget", text)
 }
 
-/// What would go.
+/// Returns the answer to a call with `dry_run`, which lists the data that would be removed.
 fn preview(asked: &ForgetAsked, found: &ForgetFound) -> Map<String, Value> {
     let of = |kind: &str| found.messages.iter().filter(|one| one.kind == kind).count();
     let kinds: Map<String, Value> = ["turn", "event", "copy", "recall", "spool"]
@@ -129,56 +139,25 @@ fn preview(asked: &ForgetAsked, found: &ForgetFound) -> Map<String, Value> {
     }
 }
 
-/// The next step of a forgetting.
+/// The command for the next step of a forget operation that [`Forget`] began.
 #[derive(Clone, Debug)]
 pub struct ForgetStep {
-    /// Its key.
+    /// Key of the row that records the forget operation.
     pub key: String,
 }
 
-impl ForgetStep {
-    /// Thinks: what the step takes away. Nothing, if all is gone.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let Some(look) = &answers.forget_step else {
-            return Ok(Step::Ask(Question::ForgetStep { key: self.key.clone() }));
-        };
-        let Some(row) = look.row.as_ref().filter(|row| !row.done()) else {
+impl Command for ForgetStep {
+    const SPEC: Spec = Spec::command("forget_step", Access::Signal);
+
+    /// Removes the next portion of data; does nothing if all data is already removed.
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let look = ctx.answers.forget_step(|| Question::ForgetStep { key: self.key.clone() })?;
+        let Some(row) = look.row.as_ref().filter(|row| !row.is_done()) else {
             return Ok(Step::Read(Map::from_iter([("done".to_owned(), true.into())])));
         };
-        let mut draft = Draft::new(around, core);
+        let mut draft = ctx.draft();
         draft.go_on_forgetting(row, look);
         let result = Map::from_iter([("step".to_owned(), Value::from(row.step + 1))]);
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_way_of_naming_it_is_wanted() {
-        let good = [
-            Forget { seqs: vec![1], ..Forget::default() },
-            Forget { all: true, ..Forget::default() },
-            Forget { text: Some("a secret".into()), ..Forget::default() },
-        ];
-        for forget in good {
-            assert!(forget.checked().is_ok());
-        }
-        let bad = [
-            Forget::default(),
-            Forget { seqs: vec![1], all: true, ..Forget::default() },
-            Forget { text: Some("x".into()), ..Forget::default() },
-            Forget { seqs: vec![1; FORGET_MESSAGES_MAX + 1], ..Forget::default() },
-        ];
-        for forget in bad {
-            assert_eq!(forget.checked().unwrap_err().code, Code::InvalidArgument);
-        }
+        ctx.finish(draft, result)
     }
 }

@@ -1,19 +1,20 @@
-//! A chunk of a document as its caller gives it: a text, or a text with its parts.
+//! The argument that gives one chunk of a document: a text, or an object with the text and further
+//! attributes.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::either::text_or_object;
+use super::text_or_object::text_or_object;
 
-/// A chunk as it is given.
+/// A chunk as the caller gives it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Chunk {
-    /// Just its text.
+    /// Only the text.
     Text(String),
-    /// With its parts.
+    /// The text with further attributes.
     Parts(ChunkParts),
 }
 
@@ -23,19 +24,20 @@ pub enum Chunk {
 pub struct ChunkParts {
     /// The text.
     pub text: String,
-    /// Its name in the document; its place (`0000`, `0001`, …) unless given.
+    /// Name of the chunk in the document; its index (`0000`, `0001`, …) by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_id: Option<String>,
-    /// When its content was current: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`; now unless given.
+    /// When the content was current: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`; now by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freshness_ts: Option<String>,
-    /// Where it comes from, beside what is said of the document.
+    /// Source of the chunk, in addition to the document's provenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
 }
 
-/// Schema of a provenance: any attributes, with those that something here reads by name.
+/// Returns the schema of a provenance, which allows any attributes and describes those that the
+/// server itself reads.
 pub(super) fn provenance(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": ["object", "null"],
@@ -55,7 +57,7 @@ impl<'de> Deserialize<'de> for Chunk {
 }
 
 impl Chunk {
-    /// Its text.
+    /// Returns the chunk's text.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -63,7 +65,7 @@ impl Chunk {
         }
     }
 
-    /// Its parts, whichever way it was given.
+    /// Returns the chunk as an object, in whichever form the caller gave it.
     pub(super) fn parts(&self) -> ChunkParts {
         match self {
             Self::Text(text) => ChunkParts { text: text.clone(), ..ChunkParts::default() },
@@ -71,7 +73,7 @@ impl Chunk {
         }
     }
 
-    /// Its name; of one without a name its place.
+    /// Returns the chunk's name; for a chunk without a name, its index with four digits.
     pub(super) fn id(&self, index: usize) -> String {
         match self {
             Self::Parts(ChunkParts { chunk_id: Some(id), .. }) => id.clone(),

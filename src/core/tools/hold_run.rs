@@ -1,76 +1,67 @@
-//! The lease of a run: whoever holds it goes on with the agent; one that nobody renewed is taken over, and what it left open is closed.
+//! Commands that take, renew or release the lease of a run; the server or client that holds the
+//! lease drives the agent.
 
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
-use crate::limits::CLOCK_SKEW_MS_MAX;
-use crate::memory::core::Core;
+use crate::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
 use crate::memory::event::EventType;
 use crate::memory::message::{Kind, Message, Role};
 use crate::memory::run::{OpenRun, RunReason};
-use crate::policy::{Answers, CallPlace, Draft, Intent, Question, Surroundings};
+use crate::policy::{CallPlace, Ctx, Draft, Intent, Step, Stop};
 
-/// Begins a run, goes on with it, or renews its lease.
+/// Begins a run, takes over its expired lease, or renews its lease.
 #[derive(Clone, Debug)]
 pub struct HoldRun {
     /// Key of the run.
     pub run: String,
-    /// Who holds it: another name for each try, on one server too.
+    /// Name of the lease's holder; each attempt to drive the run uses a new name, even on the same
+    /// server.
     pub owner: String,
-    /// How long it counts as alive without being renewed, in milliseconds.
+    /// Time for which a lease is valid without renewal, in milliseconds.
     pub lease_ms: u64,
 }
 
-/// Ends a run: the lease goes, its chain ends, and an event says why.
+/// Ends a run: releases the lease, ends the heartbeat chain, and records the reason in an event.
 #[derive(Clone, Debug)]
 pub struct EndRun {
     /// Key of the run.
     pub run: String,
-    /// Who holds it; none where its time is over and anybody may end it.
+    /// Name of the lease's holder; `None` if the lease has expired, so that any server may end the
+    /// run.
     pub owner: Option<String>,
-    /// Why it ends.
+    /// Why the run ends.
     pub reason: RunReason,
-    /// What is to be told of it besides, in the event and to the same request later.
+    /// Further facts about the end of the run, for the event and for the answer to a repeated
+    /// request.
     pub told: Map<String, Value>,
 }
 
-/// What a call that was never made is answered with.
+/// Result that is stored for a tool call that was never made, because its run ended first.
 const CUT_OFF: &str = "{\"error\":\"RUN_CUT_OFF\",\"detail\":\"the run ended before this call was made: nothing happened\"}";
 
-impl HoldRun {
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
-        match self.hold(&mut draft, around.unix_ms, core, answers)? {
-            Some(question) => Ok(Step::Ask(question)),
-            None => Ok(draft.finish(own_flush(core), answers, Map::new())?.into()),
-        }
-    }
+impl Command for HoldRun {
+    const SPEC: Spec = Spec::command("hold_run", Access::Signal);
 
-    /// Takes the run inside a change that does more; a question where the queue has to be known first.
-    pub(super) fn hold(
-        &self,
-        draft: &mut Draft<'_>,
-        now: u64,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Option<Question>> {
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
+        self.hold(&mut draft, ctx)?;
+        ctx.finish(draft, Map::new())
+    }
+}
+
+impl HoldRun {
+    /// Takes or renews the lease as part of a larger change.
+    pub(super) fn hold(&self, draft: &mut Draft<'_>, ctx: &Ctx<'_>) -> Result<(), Stop> {
+        let now = ctx.around.unix_ms;
         let is_own = |run: &OpenRun| run.id == self.run && run.owner == self.owner;
-        let begun = match &core.run {
+        let begun = match &ctx.core.run {
             Some(run) if is_own(run) => run.clone(),
-            Some(run) if lives(run, now) => return Err(busy(run, now)),
+            Some(run) if lives(run, now) => return Err(busy(run, now).into()),
             Some(run) if run.id == self.run => OpenRun { owner: self.owner.clone(), ..run.clone() },
             Some(run) => {
-                let Some(queue) = &answers.queue else {
-                    return Ok(Some(Question::Queue { head_seq: core.queue.head_seq }));
-                };
+                let queue = ctx.queue()?;
                 close(draft, run, RunReason::Cancelled, &Map::new(), queue);
                 self.fresh(draft, now)
             }
@@ -81,7 +72,7 @@ impl HoldRun {
             draft.lose_prompt();
         }
         draft.after.run = Some(OpenRun { until_ms, ..begun });
-        Ok(None)
+        Ok(())
     }
 
     fn fresh(&self, draft: &mut Draft<'_>, now: u64) -> OpenRun {
@@ -97,42 +88,36 @@ impl HoldRun {
     }
 }
 
-impl EndRun {
-    /// Thinks: what the call does to this core. Nothing, if the run is another's by now.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let now = around.unix_ms;
-        let meant = core.run.as_ref().filter(|run| match &self.owner {
+impl Command for EndRun {
+    const SPEC: Spec = Spec::command("end_run", Access::Signal);
+
+    /// Ends the run; does nothing if another holder now has the lease.
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let now = ctx.around.unix_ms;
+        let meant = ctx.core.run.as_ref().filter(|run| match &self.owner {
             Some(owner) => run.id == self.run && run.owner == *owner,
             None => run.id == self.run && !lives(run, now),
         });
         let Some(run) = meant else {
             return Ok(Step::Read(Map::from_iter([("ended".to_owned(), false.into())])));
         };
-        // Calls have their results, and those of the client's own tools wait for it, unless the run was cut off.
-        let queue = match (&answers.queue, self.reason == RunReason::Cancelled) {
-            (_, false) => &[][..],
-            (Some(queue), true) => queue.as_slice(),
-            (None, true) => {
-                return Ok(Step::Ask(Question::Queue { head_seq: core.queue.head_seq }));
-            }
-        };
-        let mut draft = Draft::new(around, core);
+        // Only a cancelled run may have unanswered calls, which are found in the queue. In every
+        // other run, each call has a result, or waits for the result of a client's own tool.
+        let queue = if self.reason == RunReason::Cancelled { ctx.queue()? } else { &[] };
+        let mut draft = ctx.draft();
         close(&mut draft, run, self.reason, &self.told, queue);
         let mut result = self.told.clone();
         result.insert("ended".into(), true.into());
         result.insert("reason".into(), json!(self.reason));
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
     }
 }
-
-/// Whether a run's holder may still be alive, by the clock of any server.
+/// Whether a run's lease may still be valid, allowing for the clock skew between servers. A lease
+/// whose end is further away than the maximum duration of a lease was taken by a server whose clock
+/// was wrong. Such a lease is not valid.
 fn lives(run: &OpenRun, now: u64) -> bool {
-    run.until_ms + CLOCK_SKEW_MS_MAX >= now
+    let latest = now + LEASE_MS_BOUNDS.1 + CLOCK_SKEW_MS_MAX;
+    run.until_ms + CLOCK_SKEW_MS_MAX >= now && run.until_ms <= latest
 }
 
 fn busy(run: &OpenRun, now: u64) -> Error {
@@ -144,7 +129,8 @@ fn busy(run: &OpenRun, now: u64) -> Error {
     .with("retry_after_ms", ms)
 }
 
-/// Closes a run: calls without a result get one that says so, the chain ends, the event says why.
+/// Closes a run: stores the result [`CUT_OFF`] for each call without a result, ends the heartbeat
+/// chain, and records an event with the reason.
 fn close(
     draft: &mut Draft<'_>,
     run: &OpenRun,
@@ -174,7 +160,7 @@ fn close(
     draft.after.run = None;
 }
 
-/// Ids of the calls of a run that no message answers, oldest first.
+/// Returns the ids of the run's calls that no message answers, oldest first.
 fn open_calls(run: &OpenRun, queue: &[Message]) -> Vec<String> {
     let own = queue.iter().filter(|m| m.kind.queued() && m.seq >= run.cause_seq);
     let mut open: Vec<String> = Vec::new();
@@ -185,4 +171,24 @@ fn open_calls(run: &OpenRun, queue: &[Message]) -> Vec<String> {
         open.extend(message.tool_call_ids().map(str::to_owned));
     }
     open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_holds_until_its_end_and_never_longer_than_the_longest_lease() {
+        let now = 1_800_000_000_000;
+        let (_, longest) = LEASE_MS_BOUNDS;
+        let held = |until_ms: u64| {
+            let (id, owner) = ("r".to_owned(), "one".to_owned());
+            lives(&OpenRun { id, cause_seq: 1, owner, until_ms, started_ms: now }, now)
+        };
+        assert!(held(now) && held(now - CLOCK_SKEW_MS_MAX));
+        assert!(!held(now - CLOCK_SKEW_MS_MAX - 1));
+        assert!(held(now + longest + CLOCK_SKEW_MS_MAX));
+        assert!(!held(now + longest + CLOCK_SKEW_MS_MAX + 1));
+        assert!(!held(now + 8 * 86_400_000));
+    }
 }

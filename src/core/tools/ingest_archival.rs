@@ -1,39 +1,42 @@
-//! `ingest_archival`: takes a document into the archive, whole or not at all, in chunks or as a text; or takes it away.
+//! `ingest_archival`: adds a whole document to the archive, as chunks or as one text, or removes a
+//! document.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
+use super::document_chunks::{Cuts, Cutting};
 use super::given_chunk::Chunk;
 use super::ingest_checks::{OWNER, message_ids, moment};
 use super::ingest_part::Part;
-use super::pieces::{Cuts, Cutting};
-use super::spec::Step;
+use super::spec::{Access, Arguments, Card, Command, Spec};
 use crate::chunk::{self, LateChunking, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
-use crate::limits::DERIVED_MAX;
+use crate::limits::INGEST_COMMIT_MS;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{
     ChunkLinks, Fate, Ingest, Manifest, Metric, Passage, VectorSetting, derived, manifest_key,
     passage_key,
 };
-use crate::memory::core::Core;
-use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings, TaintMode, rules_of};
+use crate::policy::{Answers, ArchiveAnswer, Ctx, Depends, Question, Step, Stop, Surroundings};
 use crate::text::lexical;
+use crate::tools::limits::DERIVED_MAX;
+use crate::trust::{TaintMode, rules_of};
 
 /// Arguments of `ingest_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IngestArchival {
-    /// The caller's name for the document, e.g. its path. Taking it in again replaces it.
+    /// The caller's name for the document, e.g. its path. Another ingest with this name replaces
+    /// the document.
     pub doc_id: String,
-    /// Its chunks, in order: texts, or objects with a text. Left out: the server splits `document`.
+    /// The document's chunks, in order: texts, or objects with a text. By default the server splits
+    /// `document`.
     #[serde(default)]
     #[schemars(length(max = 512))]
     pub chunks: Vec<Chunk>,
-    /// One vector for each chunk. Left out: the server's embedder makes them, late.
+    /// One vector for each chunk. By default the server's embedder makes them by late chunking.
     #[serde(default)]
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Components of each vector; the same for all documents of a database.
@@ -43,141 +46,166 @@ pub struct IngestArchival {
     /// How vectors are compared; the same for all documents of a database.
     #[serde(default)]
     pub metric: Option<Metric>,
-    /// Version of the embedding; needed with `embeddings`.
+    /// Version of the embedding; required with `embeddings`.
     #[serde(default)]
     pub embedding_version: Option<String>,
-    /// What made the vectors; needed with `embeddings`.
+    /// The model that made the vectors; required with `embeddings`.
     #[serde(default)]
     pub model_id: Option<String>,
-    /// How the vectors were made; needed with `embeddings`. Chunks that were embedded one by one are refused.
+    /// How the vectors were made; required with `embeddings`. Chunks that were embedded one by one
+    /// are refused.
     #[serde(default)]
     pub late_chunking: Option<LateChunking>,
-    /// The document's whole text. Without `chunks` it is split and every character of it belongs to a chunk; with them it is what they are
-    /// checked against, and not stored.
+    /// The document's whole text. Without `chunks` the server splits this text, and every character
+    /// belongs to a chunk. With `chunks` the server checks the chunks against this text and does
+    /// not store the text.
     #[serde(default)]
     pub document: Option<String>,
     /// How the server splits `document`.
     #[serde(default)]
     pub splitter: Option<Splitter>,
-    /// When the document was current, for chunks that do not say otherwise: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    /// When the document was current, for chunks without a moment of their own: `YYYY-MM-DD` or
+    /// `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     #[serde(default)]
     pub freshness_ts: Option<String>,
-    /// Takes the document away instead: its chunks, their vectors and the edges from and to them.
+    /// Removes the document instead: its chunks, their vectors and the edges from and to them.
     #[serde(default)]
     pub delete: bool,
     /// Where the document comes from; `message_ids` names messages that it was made from.
     #[serde(default)]
     #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
-    /// Which part of the document these chunks are, where chunks with vectors are too many or too long for one call.
+    /// Which part of the document these chunks are, if the chunks with their vectors do not fit
+    /// into one call.
     #[serde(default)]
     pub part: Option<Part>,
-    /// Under which name the parts of the whole are kept, once they are put together.
+    /// Name under which the combined parts of the document are stored.
     #[serde(skip)]
     #[schemars(skip)]
     pub(super) staged: Option<String>,
-    /// What the server cuts the document into.
+    /// The chunks that the server cuts the document into.
     #[serde(skip)]
     #[schemars(skip)]
     pub(super) cuts: Cuts,
 }
 
-impl IngestArchival {
-    /// Thinks: what the call does to this core and to the archive.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
+impl Arguments for IngestArchival {
+    const CARD: Card = Card {
+        title: "Archive a document",
+        description: "Take a document into the archive so that search_archival finds its passages. Give its whole text as `document`, \
+                    or chunks, alone or with vectors that were made late (the whole document encoded, then pooled for each chunk). The \
+                    same `doc_id` again replaces the document; `delete` takes it away.",
+        destructive: true,
+        idempotent: true,
+        example: r#"{"doc_id": "tides.md", "chunks": ["The ferry leaves at ebb."]}"#,
+        result: &[
+            ("doc_id", "string", "the document"),
+            ("inserted", "integer", "passages that were written"),
+            ("vector_index_used", "boolean", "whether a search finds them through the index"),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
+        self.check()?;
+        Ok(self)
+    }
+}
+
+impl Command for IngestArchival {
+    const SPEC: Spec = Spec { path: None, ..Spec::tool("ingest_archival", Access::Write) };
+
+    fn depends(&self) -> Depends {
+        Depends::Manifest
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         if !self.splits() && !self.delete {
-            self.check_evidence(around.embedder)?;
+            self.check_evidence(ctx.around.embedder)?;
         }
         let messages: Vec<String> = self.message_ids()?.into_iter().collect();
-        let Some(archive) = &answers.archive else {
-            let manifest_key = manifest_key(&core.agent_id, &self.doc_id);
-            return Ok(Step::Ask(Question::Archive { manifest_key, messages }));
-        };
+        let archive = ctx.answers.archive(|| Question::Archive {
+            manifest_key: manifest_key(&ctx.core.agent_id, &self.doc_id),
+            messages: messages.clone(),
+        })?;
         if let Some(unknown) = messages.iter().find(|id| !archive.messages.contains(id)) {
             return Err(Error::argument(
                 "provenance.message_ids",
                 format!("no message `{unknown}` of this agent"),
-            ));
+            )
+            .into());
         }
         if self.delete {
-            return self.remove(around, core, answers, archive);
+            return self.remove(ctx, archive);
         }
-        let own = own_embedder(archive.setting.as_ref(), around);
-        let setting = self.setting(archive.setting.as_ref(), own, around)?;
+        let own = own_embedder(archive.setting.as_ref(), ctx.around);
+        let setting = self.setting(archive.setting.as_ref(), own, ctx.around)?;
         match &self.part {
-            Some(part) => self.take_part(part, around, core, answers, archive, &setting),
-            None => self.complete(around, core, answers, archive, &setting),
+            Some(part) => self.take_part(part, ctx, archive, &setting),
+            None => self.complete(ctx, archive, &setting),
         }
     }
+}
 
-    /// Goes on with a whole document of a setting that fits.
+impl IngestArchival {
+    /// Continues the ingest of a complete document whose vectors match the stored vector setting.
     pub(super) fn complete(
         &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
+        ctx: &Ctx<'_>,
         archive: &ArchiveAnswer,
         setting: &VectorSetting,
-    ) -> Result<Step> {
-        let own = own_embedder(archive.setting.as_ref(), around);
+    ) -> Result<Step, Stop> {
+        let own = own_embedder(archive.setting.as_ref(), ctx.around);
         let kind = setting.fingerprint();
-        let made =
-            answers.embeddings.as_ref().filter(|_| answers.embedded_with.as_ref() == Some(&kind));
+        let made = ctx
+            .answers
+            .embeddings
+            .as_ref()
+            .filter(|_| ctx.answers.embedded_with.as_ref() == Some(&kind));
         let vectors = match (&self.embeddings, made) {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
-                let question = self.ask_vectors(around.scope, around.counter, setting, answers)?;
-                return Ok(Step::Ask(question));
+                let question =
+                    self.ask_vectors(ctx.around.scope, ctx.around.counter, setting, ctx.answers)?;
+                return Err(question.into());
             }
         };
-        if let Some(question) = self.sampled(own, answers)? {
-            return Ok(Step::Ask(question));
+        self.check_samples(own, ctx.answers)?;
+        if let Some(question) = self.ask_next(ctx.around, setting, ctx.answers) {
+            return Err(question.into());
         }
-        if let Some(question) = self.ask_next(around, setting, answers) {
-            return Ok(Step::Ask(question));
-        }
-        self.write(around, core, answers, archive, setting, vectors)
+        self.write(ctx, archive, setting, vectors)
     }
 
-    /// Where the configured embedder is the model that the caller names, some chunks are embedded alone: vectors that are the same were not
-    /// made in the light of the document. Asks for them first.
-    fn sampled(&self, own: &Fingerprint, answers: &Answers) -> Result<Option<Question>> {
-        let Some(embeddings) = &self.embeddings else { return Ok(None) };
+    /// Refuses vectors that were made without the document's context. For the check, the server
+    /// embeds some chunks alone, if its own embedder is the model that the caller names. Equal
+    /// vectors show that the caller also embedded the chunks alone.
+    fn check_samples(&self, own: &Fingerprint, answers: &Answers) -> Result<(), Stop> {
+        let Some(embeddings) = &self.embeddings else { return Ok(()) };
         let declared = self.model_id.as_ref() == Some(&own.model_id);
         let samples = chunk::samples(self.chunks.len());
         if !declared || self.dimension != Some(own.dimension) || samples.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
-        let Some(alone) = &answers.alone else {
+        let alone = answers.alone(|| {
             let texts = samples.iter().map(|at| self.chunks[*at].text().to_owned()).collect();
-            return Ok(Some(Question::EmbedAlone { texts, with: own.clone() }));
-        };
+            Question::EmbedAlone { texts, with: own.clone() }
+        })?;
         let offered: Vec<&[f64]> = samples.iter().map(|at| &embeddings[*at][..]).collect();
         chunk::check_alone(&offered[..alone.len().min(offered.len())], alone)
-            .map(|()| None)
-            .map_err(|naive| self.refused(&naive))
+            .map_err(|naive| self.refused(&naive).into())
     }
 
-    /// The document goes, with everything that was made of it.
-    fn remove(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-        archive: &ArchiveAnswer,
-    ) -> Result<Step> {
+    /// Removes the document with its chunks, vectors and edges.
+    fn remove(&self, ctx: &Ctx<'_>, archive: &ArchiveAnswer) -> Result<Step, Stop> {
         let Some(old) = archive.manifest.clone() else {
             return Err(Error::new(
                 Code::DocumentNotFound,
-                "no such document in the archive: nothing to take away",
+                "no such document in the archive: nothing to remove",
             )
-            .with("field", "doc_id"));
+            .with("field", "doc_id")
+            .into());
         };
         let mut result = Map::new();
         result.insert("doc_id".into(), self.doc_id.as_str().into());
@@ -185,7 +213,7 @@ impl IngestArchival {
         result.insert("inserted".into(), 0.into());
         result.insert("replaced".into(), old.chunks.into());
         result.insert("vector_index_used".into(), archive.index_ready.into());
-        let mut draft = Draft::new(around, core);
+        let mut draft = ctx.draft();
         let gone = Ingest {
             fate: Fate::Removed,
             upload: None,
@@ -196,10 +224,11 @@ impl IngestArchival {
             derived: Vec::new(),
         };
         draft.archive(gone, Some(&old));
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
     }
 
-    /// What this ingest's vectors are; refused when the database holds others.
+    /// Returns the setting (model, version, dimension, metric) of this ingest's vectors; an error
+    /// if the database contains vectors of another setting.
     fn setting(
         &self,
         stored: Option<&VectorSetting>,
@@ -207,7 +236,8 @@ impl IngestArchival {
         around: Surroundings<'_>,
     ) -> Result<VectorSetting> {
         self.check_own(own)?;
-        // The lexical embedder makes any length; of others the length is part of what they are.
+        // The lexical embedder can make vectors of any dimension; every other embedder has a fixed
+        // dimension.
         let stored_dimension = stored
             .filter(|_| self.embeddings.is_none() && lexical::makes(own))
             .map(|s| s.dimension);
@@ -234,38 +264,40 @@ impl IngestArchival {
 
     fn write(
         &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
+        ctx: &Ctx<'_>,
         archive: &ArchiveAnswer,
         setting: &VectorSetting,
         vectors: &[Vec<f64>],
-    ) -> Result<Step> {
+    ) -> Result<Step, Stop> {
         let old = archive.manifest.as_ref();
-        let mut draft = Draft::new(around, core);
-        let pieces = self.pieces(around.counter);
-        // The newest number stands last.
+        let mut draft = ctx.draft();
+        let pieces = self.pieces(ctx.around.counter);
+        // The vectors of the newest setting come last, because the manifest stores the number of
+        // the last setting in this list.
         let mut made = vec![(setting, vectors)];
-        if let (Some(next), Some((kind, vectors))) = (next_of(setting), &answers.next_embeddings)
+        if let (Some(next), Some((kind, vectors))) =
+            (next_of(setting), &ctx.answers.next_embeddings)
             && *kind == next.fingerprint()
             && vectors.len() == pieces.len()
         {
             made.push((next, vectors));
         }
         let numbers: Vec<u64> = made.iter().map(|(setting, _)| setting.number).collect();
-        let manifest = self.manifest(around, core, old, setting, &numbers, pieces.len());
+        let manifest = self.manifest(ctx, old, setting, &numbers, pieces.len());
         let upload = match self.splits() {
-            true => self.upload(around.scope, around.counter, setting),
+            true => self.upload(ctx.around.scope, ctx.around.counter, setting),
             false => self.staged.clone(),
         };
-        let passages = self.passages(around, &manifest, pieces, &made)?;
+        let passages = self.passages(ctx.around, &manifest, pieces, &made)?;
         let tainted = passages.iter().filter(|passage| !passage.taint.is_empty()).count();
         let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
             "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
         if tainted > 0 {
             result["tainted"] = tainted.into();
         }
-        // Of a document that the server cut they are the numbers from 0000 on; of one that came in parts its caller has them.
+        // If the server split the document, the answer omits the chunks' ids, which are numbers
+        // from 0000 on. If the document came in parts, the answer also omits the ids, because the
+        // caller knows them.
         if !self.splits() && self.staged.is_none() {
             let ids: Vec<&str> = passages.iter().map(|p| p.chunk_id.as_str()).collect();
             result["chunk_ids"] = json!(ids);
@@ -281,20 +313,18 @@ impl IngestArchival {
             derived,
         };
         draft.archive(ingest, old);
-        let result = result.as_object().cloned().unwrap_or_default();
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
     }
 
     fn manifest(
         &self,
-        around: Surroundings<'_>,
-        core: &Core,
+        ctx: &Ctx<'_>,
         old: Option<&Manifest>,
         setting: &VectorSetting,
         numbers: &[u64],
         chunks: usize,
     ) -> Manifest {
-        let now = iso8601(around.unix_ms);
+        let now = iso8601(ctx.around.unix_ms);
         let late_chunking = match &self.late_chunking {
             Some(evidence) if self.embeddings.is_some() => {
                 let mut evidence = json!(evidence);
@@ -313,17 +343,17 @@ impl IngestArchival {
             }
         };
         Manifest {
-            key: manifest_key(&core.agent_id, &self.doc_id),
-            agent_id: core.agent_id.clone(),
+            key: manifest_key(&ctx.core.agent_id, &self.doc_id),
+            agent_id: ctx.core.agent_id.clone(),
             doc_id: self.doc_id.clone(),
-            revision: around.ids.key(),
+            revision: ctx.around.ids.key(),
             chunks: chunks as u64,
             dimension: setting.dimension,
             metric: setting.metric,
             embedding_version: setting.embedding_version.clone(),
             model_id: setting.model_id.clone(),
             late_chunking,
-            provenance: owned(&core.agent_id, self.provenance.as_ref(), None),
+            provenance: owned(&ctx.core.agent_id, self.provenance.as_ref(), None),
             embedded: numbers.last().copied().unwrap_or(setting.number),
             created_at: old.map_or_else(|| now.clone(), |m| m.created_at.clone()),
             updated_at: now,
@@ -381,14 +411,15 @@ impl IngestArchival {
                 freshness_ts,
                 dated: piece.freshness_ts.is_some(),
                 parent: piece.parent,
-                ingested_ms: around.unix_ms,
+                ingested_ms: around.unix_ms + INGEST_COMMIT_MS,
                 revision: manifest.revision.clone(),
             });
         }
         Ok(passages)
     }
 
-    /// Each chunk comes from the messages that it names, and from those that its document names.
+    /// Returns the edges from each chunk to its own source messages and to the source messages of
+    /// its document.
     fn derived(&self, passages: &[Passage]) -> Result<Vec<crate::memory::archive::Derived>> {
         let mut edges = Vec::new();
         for passage in passages {
@@ -400,7 +431,7 @@ impl IngestArchival {
             return Err(Error::argument(
                 "provenance.message_ids",
                 format!(
-                    "{} pairs of chunk and message: at most {DERIVED_MAX}; name messages at the chunks that they belong to",
+                    "{} pairs of chunk and message: at most {DERIVED_MAX}; name messages only at their chunks",
                     edges.len()
                 ),
             ));
@@ -409,19 +440,22 @@ impl IngestArchival {
     }
 }
 
-/// The embedder of this server whose vectors an ingest may leave to it: the one that the archive has changed to, if it has; else the
-/// configured one.
+/// Returns the embedder of this server that makes an ingest's vectors: the embedder of
+/// `[embedder.next]` if a reindex has already changed the database to this embedder, else the
+/// embedder of `[embedder]`.
 fn own_embedder<'a>(stored: Option<&VectorSetting>, around: Surroundings<'a>) -> &'a Fingerprint {
     let serving = stored.map(VectorSetting::fingerprint);
     around.next_embedder.filter(|next| Some(*next) == serving.as_ref()).unwrap_or(around.embedder)
 }
 
-/// The setting that the archive changes to, while it does.
+/// Returns the next vector setting while a reindex is under way; `None` if there is none or the
+/// reindex is paused.
 pub(super) fn next_of(setting: &VectorSetting) -> Option<&VectorSetting> {
     setting.next.as_ref().filter(|next| !next.stopped).map(|next| &next.setting)
 }
 
-/// Vectors of two kinds cannot lie in one index.
+/// Returns the error for vectors whose setting differs from the setting of the stored vectors. One
+/// vector index can contain only vectors of one setting.
 pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     let (is, was) = (stored.described(), given.described());
     let differing: Vec<&str> = ["dimension", "metric", "embedding_version", "model_id"]
@@ -431,7 +465,7 @@ pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     Error::new(
         Code::VectorSettingMismatch,
         format!(
-            "{} differ from what this database holds: send vectors of that kind, or re-index as docs/how-to/reindex.md tells",
+            "{} differ from what this database holds: send vectors of that kind, or re-index as docs/how-to/reindex.md describes",
             differing.join(", ")
         ),
     )
@@ -440,7 +474,8 @@ pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     .with("given", was)
 }
 
-/// What is said of the document, then of the chunk, then whose it is.
+/// Merges the provenance of the document and of the chunk, and adds the owner; on equal names the
+/// chunk's value wins, and the owner cannot be overwritten.
 fn owned(
     owner: &str,
     document: Option<&Map<String, Value>>,

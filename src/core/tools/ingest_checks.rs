@@ -1,28 +1,32 @@
-//! What can be said of an ingest without knowing anything else: names, lengths, numbers, moments, and what goes with what.
+//! Checks those properties of an ingest's arguments that need no stored data: names, lengths,
+//! numbers, times, and combinations of arguments.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
 use super::ingest_archival::IngestArchival;
 use crate::error::{Error, Result};
-use crate::limits::{
-    CHUNK_BYTES_MAX, CHUNKS_MAX, COMPONENT_MAX, DERIVED_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX,
-    NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
-};
+use crate::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX, NAME_BYTES_MAX};
 use crate::memory::Fingerprint;
 use crate::memory::archive::Metric;
-use crate::policy::check_name;
 use crate::text::lexical;
+use crate::tools::limits::{DERIVED_MAX, PROVENANCE_BYTES_MAX};
+use crate::trust::check_name;
 
-/// Name under which messages stand in a provenance.
+/// Maximum absolute value of a vector's component. With this limit, sums of squares fit into the
+/// 4-byte floats that an index computes with.
+const COMPONENT_MAX: f64 = 1e15;
+
+/// Name of the attribute in a provenance that lists source messages.
 const MESSAGE_IDS: &str = "message_ids";
-/// Name under which the server writes whose a document is.
+/// Name of the attribute in a provenance under which the server stores the document's owner.
 pub(super) const OWNER: &str = "owner";
 
 impl IngestArchival {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+    /// Checks the arguments beyond their types; an error names the argument.
+    pub(super) fn check(&self) -> Result<()> {
         if self.doc_id.is_empty()
             || self.doc_id.len() > DOC_ID_BYTES_MAX
             || self.doc_id.chars().any(char::is_control)
@@ -33,8 +37,7 @@ impl IngestArchival {
             ));
         }
         if self.delete {
-            self.check_bare()?;
-            return Ok(self);
+            return self.check_bare();
         }
         if self.splits() {
             self.check_document()?;
@@ -54,10 +57,10 @@ impl IngestArchival {
                 format!("{named} messages are named: at most {DERIVED_MAX}"),
             ));
         }
-        Ok(self)
+        Ok(())
     }
 
-    /// A document that goes is named, and nothing else is said of it.
+    /// Checks that a call that removes a document has no further arguments.
     fn check_bare(&self) -> Result<()> {
         let said = [
             ("chunks", !self.chunks.is_empty()),
@@ -78,7 +81,7 @@ impl IngestArchival {
     fn check_document(&self) -> Result<()> {
         let document = self.document.as_deref().unwrap_or_default();
         if document.trim().is_empty() {
-            return Err(Error::argument("document", "is empty: nothing in it could be found"));
+            return Err(Error::argument("document", "is empty: a search could find nothing in it"));
         }
         for (field, given) in [
             ("embeddings", self.embeddings.is_some()),
@@ -124,7 +127,7 @@ impl IngestArchival {
         Ok(())
     }
 
-    /// No two chunks have one name.
+    /// Checks that no two chunks have the same name.
     pub(super) fn check_ids(&self) -> Result<()> {
         let mut ids = BTreeSet::new();
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -138,7 +141,8 @@ impl IngestArchival {
         Ok(())
     }
 
-    /// Lengths, numbers and directions of the vectors, and that what describes them is there.
+    /// Checks the number of vectors, their components, and that the call names their model,
+    /// version, dimension and metric.
     fn check_embeddings(&self) -> Result<()> {
         for (field, text) in
             [("embedding_version", &self.embedding_version), ("model_id", &self.model_id)]
@@ -152,7 +156,7 @@ impl IngestArchival {
         }
         let Some(embeddings) = &self.embeddings else { return Ok(()) };
         let missing = |field: &str| {
-            Error::argument(field, "is needed with embeddings: say what the vectors are")
+            Error::argument(field, "is needed with embeddings: name the origin of the vectors")
         };
         let dimension = self.dimension.ok_or_else(|| missing("dimension"))?;
         let metric = self.metric.ok_or_else(|| missing("metric"))?;
@@ -171,7 +175,8 @@ impl IngestArchival {
         Ok(())
     }
 
-    /// Without vectors only the server's own kind of vectors may be described.
+    /// Checks a call without vectors: if it names a model, version or dimension, these must be the
+    /// values of the server's embedder.
     pub(super) fn check_own(&self, own: &Fingerprint) -> Result<()> {
         if self.embeddings.is_some() {
             return Ok(());
@@ -205,7 +210,7 @@ impl IngestArchival {
         Ok(())
     }
 
-    /// Messages that the document or a chunk is derived from, each once.
+    /// Returns the ids of the messages that the document or a chunk is derived from, each once.
     pub(super) fn message_ids(&self) -> Result<BTreeSet<String>> {
         let mut all: BTreeSet<String> =
             message_ids("provenance", self.provenance.as_ref())?.into_iter().collect();
@@ -217,7 +222,8 @@ impl IngestArchival {
     }
 }
 
-/// A vector of that many finite numbers, with a direction where directions are compared.
+/// Checks that a vector has `dimension` finite components and, for the cosine metric, is not the
+/// zero vector.
 pub(super) fn check_vector(
     field: &str,
     vector: &[f64],
@@ -236,7 +242,8 @@ pub(super) fn check_vector(
             format!("has a component that is not finite or beyond ±{COMPONENT_MAX:e}"),
         ));
     }
-    // What counts is the direction in the floats of four bytes that an index keeps.
+    // The Euclidean norm is computed in 4-byte floats, because a vector index stores 4-byte floats,
+    // in which a tiny vector becomes zero.
     let squares: f32 = vector.iter().map(|c| (*c as f32) * (*c as f32)).sum();
     if metric == Metric::Cosine && squares <= 0.0 {
         return Err(Error::argument(field, "is a zero vector, which has no direction"));
@@ -250,12 +257,12 @@ fn check_provenance(field: &str, provenance: Option<&Map<String, Value>>) -> Res
         return Err(Error::argument(field, format!("longer than {PROVENANCE_BYTES_MAX} bytes")));
     }
     if provenance.contains_key(OWNER) {
-        return Err(Error::argument(field, "`owner` is the server's to write: leave it out"));
+        return Err(Error::argument(field, "only the server writes `owner`: leave it out"));
     }
     Ok(())
 }
 
-/// The messages that a provenance names.
+/// Returns the ids of the messages that a provenance names.
 pub(super) fn message_ids(
     field: &str,
     provenance: Option<&Map<String, Value>>,
@@ -267,7 +274,8 @@ pub(super) fn message_ids(
     })
 }
 
-/// A moment in the one form that sorts by time: `YYYY-MM-DDTHH:MM:SS.mmmZ`. A day alone, and seconds without a fraction, are filled up.
+/// Converts a time to the form `YYYY-MM-DDTHH:MM:SS.mmmZ`, which sorts by time. A date without a
+/// time becomes midnight, and missing milliseconds become 0.
 pub(super) fn moment(field: &str, text: &str) -> Result<String> {
     let filled = match text.len() {
         10 => format!("{text}T00:00:00.000Z"),
@@ -279,23 +287,20 @@ pub(super) fn moment(field: &str, text: &str) -> Result<String> {
             b'0' => is.is_ascii_digit(),
             other => is == other,
         });
-    let part = |from: usize, to: usize| filled.get(from..to).and_then(|p| p.parse::<u32>().ok());
-    let within = |from, to, least: u32, most: u32| {
-        part(from, to).is_some_and(|number| (least..=most).contains(&number))
-    };
-    if fits
-        && within(5, 7, 1, 12)
-        && within(8, 10, 1, 31)
-        && within(11, 13, 0, 23)
-        && within(14, 16, 0, 59)
-        && within(17, 19, 0, 59)
-        && (text.len() != 20 || text.ends_with('Z'))
-    {
+    // Each field is checked alone, so `2026-02-31` is accepted.
+    let within = FIELDS.iter().all(|(at, range)| {
+        let number = filled.get(*at..at + 2).and_then(|digits| digits.parse().ok());
+        number.is_some_and(|number: u8| range.contains(&number))
+    });
+    if fits && within && (text.len() != 20 || text.ends_with('Z')) {
         return Ok(filled);
     }
     Err(Error::argument(field, "use YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ (UTC)"))
 }
 
+/// Index of the first digit, and permitted range, of month, day, hour, minute and second.
+const FIELDS: [(usize, RangeInclusive<u8>); 5] =
+    [(5, 1..=12), (8, 1..=31), (11, 0..=23), (14, 0..=59), (17, 0..=59)];
 const FORM: &str = "0000-00-00T00:00:00.000Z";
 
 #[cfg(test)]

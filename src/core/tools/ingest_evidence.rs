@@ -1,34 +1,36 @@
-//! Whether vectors of the caller were made in the light of their whole document, as far as can be seen: by the evidence that comes with them, and
-//! by embedding some chunks alone.
+//! Checks the evidence that the caller made its vectors with the context of the whole document
+//! (late chunking).
 
 use super::given_chunk::Chunk;
 use super::ingest_archival::IngestArchival;
-use crate::chunk::{self, Naive, Offered};
+use crate::chunk::{self, IngestCandidate, Naive};
 use crate::error::{Code, Error, Result};
 use crate::memory::Fingerprint;
 
 impl IngestArchival {
-    /// Vectors of the caller need evidence; those of the server are made late.
+    /// Checks the evidence for the caller's vectors. A call without vectors needs no evidence,
+    /// because the server makes the vectors itself.
     pub(super) fn check_evidence(&self, own: &Fingerprint) -> Result<()> {
         if self.embeddings.is_none() && self.late_chunking.is_none() {
             return Ok(());
         }
         let texts: Vec<&str> = self.chunks.iter().map(Chunk::text).collect();
-        let offered = Offered {
+        let candidate = IngestCandidate {
             texts: &texts,
             embeddings: self.embeddings.as_deref().unwrap_or_default(),
             model_id: self.model_id.as_deref().unwrap_or(&own.model_id),
             document: self.document.as_deref(),
         };
         let held = match self.part {
-            // Whether spans cover the document is seen when all of it is there.
-            Some(_) => chunk::check_part(self.late_chunking.as_ref(), offered),
-            None => chunk::check(self.late_chunking.as_ref(), offered),
+            // Whether the spans cover the document can be checked only after all parts have
+            // arrived.
+            Some(_) => chunk::check_part(self.late_chunking.as_ref(), candidate),
+            None => chunk::check(self.late_chunking.as_ref(), candidate),
         };
         held.map_err(|naive| self.refused(&naive))
     }
 
-    /// What its caller is told.
+    /// Returns the error for refused vectors, which explains what evidence to send.
     pub(super) fn refused(&self, naive: &Naive) -> Error {
         Error::new(
             Code::LateChunkingRequired,

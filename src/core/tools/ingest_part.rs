@@ -1,5 +1,5 @@
-//! A document that its caller sends in parts, since chunks with their vectors are too many or too long for one call: each part is kept where no
-//! search sees it, and the call that brings the last one takes the whole in, at once and checked as a whole.
+//! Ingests a document whose chunks and vectors the caller sends in several calls: stores the parts
+//! where no search finds them, and ingests the whole document when no part is missing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,31 +7,38 @@ use serde_json::{Map, Value, json};
 
 use super::given_chunk::Chunk;
 use super::ingest_archival::IngestArchival;
-use super::spec::Step;
 use crate::error::{Code, Error, Result};
-use crate::limits::{DOCUMENT_CHUNKS_MAX, PARTS_MAX, PARTS_NAMED_MAX};
 use crate::memory::archive::{StagedPart, VectorSetting};
-use crate::memory::core::Core;
 use crate::memory::receipt::{canonical_json, sha256};
-use crate::policy::{Answers, ArchiveAnswer, PartGiven, Question, Scope, Surroundings, check_name};
+use crate::policy::{ArchiveAnswer, Ctx, PartGiven, Question, Step, Stop};
+use crate::tools::limits::DOCUMENT_CHUNKS_MAX;
+use crate::trust::{Scope, check_name};
 
-/// Which part of a document a call brings.
+/// Maximum number of parts of a document.
+const PARTS_MAX: u64 = 1_024;
+/// Maximum number of missing parts that an answer lists.
+const PARTS_NAMED_MAX: usize = 32;
+
+/// The part of a document that a call sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Part {
-    /// The caller's name for this upload, the same in all its parts; another version of the document is another upload.
+    /// The caller's name for this upload, the same in all its parts. Another version of the
+    /// document is another upload.
     pub upload: String,
-    /// Its place, from 1. A part that is sent again takes its own place.
+    /// Number of the part, from 1. A part that is sent again replaces the earlier part of this
+    /// number.
     #[schemars(range(min = 1, max = 1024))]
     pub number: u64,
-    /// Parts of the whole. Chunks, vectors and spans follow each other over all of them; what else is said is the same in each.
+    /// Number of parts. Chunks, vectors and spans continue from part to part; all other arguments
+    /// are the same in each part.
     #[schemars(range(min = 1, max = 1024))]
     pub of: u64,
 }
 
 impl IngestArchival {
-    /// What goes with a part.
+    /// Checks the arguments of a call that sends a part.
     pub(super) fn check_part(&self) -> Result<()> {
         let Some(part) = &self.part else { return Ok(()) };
         check_name("part.upload", &part.upload)?;
@@ -56,32 +63,31 @@ impl IngestArchival {
         Ok(())
     }
 
-    /// Keeps a part; with the last one goes on with the whole.
+    /// Stores a part; if no part is missing afterwards, ingests the whole document.
     pub(super) fn take_part(
         &self,
         part: &Part,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
+        ctx: &Ctx<'_>,
         archive: &ArchiveAnswer,
         setting: &VectorSetting,
-    ) -> Result<Step> {
-        let upload = self.part_upload(part, around.scope)?;
-        let Some(gathered) = &answers.gathered else {
+    ) -> Result<Step, Stop> {
+        let upload = self.part_upload(part, ctx.around.scope)?;
+        let gathered = ctx.answers.gathered(|| {
             let place = usize::try_from(part.number - 1).unwrap_or(usize::MAX);
             let of = usize::try_from(part.of).unwrap_or(usize::MAX);
-            let given = PartGiven { upload, place, of, content: self.staged_part() };
-            return Ok(Step::Ask(Question::KeepPart(Box::new(given))));
-        };
+            let (upload, content) = (upload.clone(), self.staged_part());
+            Question::KeepPart(Box::new(PartGiven { upload, place, of, content }))
+        })?;
         if !gathered.missing.is_empty() {
             return Ok(Step::Read(self.waiting(part, &gathered.missing, archive)));
         }
         let whole = self.whole(upload, &gathered.parts)?;
-        whole.check_evidence(around.embedder)?;
-        whole.complete(around, core, answers, archive, setting)
+        whole.check_evidence(ctx.around.embedder)?;
+        whole.complete(ctx, archive, setting)
     }
 
-    /// Under which name parts are kept: of whatever must be the same in all of them, so that none of another kind comes between.
+    /// Returns the name under which an upload's parts are stored: a hash of all arguments that the
+    /// parts share. Parts of different uploads therefore never mix.
     fn part_upload(&self, part: &Part, scope: &Scope) -> Result<String> {
         let bare = Self {
             chunks: Vec::new(),
@@ -94,7 +100,7 @@ impl IngestArchival {
             ..self.clone()
         };
         let terms = serde_json::to_value(bare)
-            .map_err(|error| Error::new(Code::Internal, "a part has no JSON").caused_by(error))?;
+            .map_err(|error| Error::new(Code::Internal, "cannot encode a part").caused_by(error))?;
         Ok(sha256(&[scope.key(), &canonical_json(&terms)].join("\0")))
     }
 
@@ -106,7 +112,8 @@ impl IngestArchival {
         }
     }
 
-    /// What is answered while parts are missing: nothing is taken in yet.
+    /// Returns the answer to a call after which parts are still missing; the archive has not
+    /// changed yet.
     fn waiting(
         &self,
         part: &Part,
@@ -125,7 +132,7 @@ impl IngestArchival {
         result
     }
 
-    /// The document out of its parts.
+    /// Joins the stored parts into the call that ingests the whole document.
     fn whole(&self, upload: String, parts: &[StagedPart]) -> Result<Self> {
         let mut whole = Self {
             chunks: Vec::new(),
@@ -138,8 +145,7 @@ impl IngestArchival {
         for part in parts {
             let chunks: Vec<Chunk> =
                 serde_json::from_value(part.chunks.clone()).map_err(|error| {
-                    Error::new(Code::Internal, "a part that was kept is not understood")
-                        .caused_by(error)
+                    Error::new(Code::Internal, "a stored part cannot be decoded").caused_by(error)
                 })?;
             whole.chunks.extend(chunks);
             embeddings.extend_from_slice(&part.embeddings);

@@ -1,40 +1,54 @@
-//! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
+//! The tools that a model may call, and the commands that only other callers may call; every tool
+//! or command has one file.
+
+#[macro_use]
+mod list;
 
 mod append_fifo;
+mod archive_page;
 mod branch_agent;
 mod bury_chain;
+mod document_chunks;
 mod edit_core;
-mod either;
 mod evict_fifo;
 mod expire_recall;
 mod fetch_core;
 mod fire_tick;
 mod forget;
-mod found_passages;
 mod given_chunk;
 mod hold_run;
 mod ingest_archival;
 mod ingest_checks;
 mod ingest_evidence;
 mod ingest_part;
-mod nulls;
+mod limits;
 mod patch_agent;
-mod pieces;
 mod post_event;
+mod proposal;
 mod put_schedule;
 mod recall_dates;
-mod recalled;
+mod recall_page;
 mod record_answer;
 mod record_heartbeat;
 mod record_prompt;
 mod release_tainted;
-mod say;
+mod result_page;
 mod search_archival;
 mod search_recall;
+mod send_message;
 mod spec;
 mod store_core;
+mod text_or_object;
 mod trace_memory;
+mod without_nulls;
 mod write_recall;
+
+use serde_json::{Map, Value};
+
+use self::spec::{Arguments, Command};
+use self::without_nulls::without_nulls;
+use crate::error::Result;
+use crate::policy::{Ctx, Depends, Step, Stop};
 
 pub use append_fifo::AppendFifo;
 pub use branch_agent::branch_core;
@@ -51,5 +65,38 @@ pub use recall_dates::RecallDates;
 pub use record_answer::RecordAnswer;
 pub use record_prompt::RecordPrompt;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
-pub use say::Say;
-pub use spec::{Call, Spec, Step, Tool, decode, decode_as, schema_of};
+pub use send_message::Say;
+pub use spec::{Access, Card, Output, Spec, decode_as, schema_of};
+
+list! {
+    tools {
+        store_core::StoreCore,
+        fetch_core::FetchCore,
+        append_fifo::AppendFifo,
+        evict_fifo::EvictFifo,
+        search_recall::SearchRecall,
+        write_recall::WriteRecall,
+        search_archival::SearchArchival,
+        ingest_archival::IngestArchival,
+        record_heartbeat::RecordHeartbeat,
+        trace_memory::TraceMemory,
+    }
+    commands {
+        post_event::PostEvent,
+        patch_agent::PatchAgent,
+        bury_chain::BuryChain,
+        expire_recall::ExpireRecall,
+        release_tainted::ReleaseTainted,
+        fire_tick::FireTick,
+        forget::Forget,
+        forget::ForgetStep,
+        edit_core::EditCore,
+        edit_core::ViewCore,
+        send_message::Say,
+        recall_dates::RecallDates,
+        hold_run::HoldRun,
+        hold_run::EndRun,
+        record_prompt::RecordPrompt,
+        record_answer::RecordAnswer,
+    }
+}

@@ -1,11 +1,11 @@
-//! An agent's configuration: making it, and changing window, system text or encoding with a full recount.
+//! Creates an agent, or changes an agent's window, system text, encoding, heartbeat limits or
+//! offered tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
@@ -16,11 +16,11 @@ use crate::memory::core::{
 };
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
+use crate::memory::receipt;
 use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
-use crate::memory::{receipt, render};
-use crate::policy::{
-    Answers, Draft, Question, Scope, Surroundings, budget_for, check_limits, retune, tokens,
-};
+use crate::policy::{Ctx, Depends, Step, Stop, check_limits, retune};
+use crate::trust::Scope;
+use crate::window::{budget_for, recount, tokens};
 
 /// Body of `PUT /v1/agents/{agent}`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct NewAgent {
     pub encoding: Encoding,
 }
 
-/// Body of `PATCH /v1/agents/{agent}`; what is absent stays.
+/// Body of `PATCH /v1/agents/{agent}`; an absent attribute stays unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchAgent {
@@ -49,11 +49,11 @@ pub struct PatchAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Option<Encoding>,
-    /// Limits of its chains of heartbeats; they hold for a chain that runs too.
+    /// Limits of the agent's chains of heartbeats; they also apply to a running chain.
     #[serde(default)]
     pub heartbeat: Option<HeartbeatPatch>,
-    /// What is offered to the model, and what that costs in its window; of whoever asks the model. `{"digest": "", "token_estimate": 0}`:
-    /// nothing.
+    /// The tools that the caller offers to the model, and the tokens that the tools take in the
+    /// window. `{"digest": "", "token_estimate": 0}` means no tools.
     #[serde(default)]
     pub tools: Option<Offered>,
 }
@@ -80,7 +80,7 @@ fn check_system(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A digest and a cost, or neither.
+/// Checks that the offered tools have both a digest and a token count, or neither.
 fn check_tools(tools: &Offered) -> Result<()> {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let digest = tools.digest.len() == 64 && tools.digest.bytes().all(hex);
@@ -105,7 +105,8 @@ fn check_tools(tools: &Offered) -> Result<()> {
     Ok(())
 }
 
-/// A window must hold its system text and the tools that are offered, and leave room below the flush threshold, else no message could ever stay.
+/// Checks that the system text and the offered tools leave room below the window's flush mark.
+/// Without such room, every message would be evicted immediately.
 pub(super) fn check_room(core: &Core) -> Result<()> {
     let (system, tools) = (core.system.token_estimate, core.tools.token_estimate);
     if system + tools < core.token_budget.flush {
@@ -127,14 +128,14 @@ pub(super) fn check_room(core: &Core) -> Result<()> {
 }
 
 impl NewAgent {
-    /// Checks what serde cannot.
+    /// Checks the rules for arguments that their types do not express.
     pub fn checked(self) -> Result<Self> {
         check_window(self.context_window)?;
         check_system(&self.system)?;
         Ok(self)
     }
 
-    /// Whether an existing agent was made by (or now equals) this body.
+    /// Whether an existing agent already has the window, system text and encoding of this body.
     pub fn describes(&self, core: &Core) -> bool {
         core.context_window == self.context_window
             && core.system.content == self.system
@@ -142,10 +143,10 @@ impl NewAgent {
     }
 }
 
-/// Form of the core document written by this version.
+/// Version number of the format in which core documents are written.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// The core of an agent that does not exist yet.
+/// Returns the core of a new agent.
 pub fn new_core(
     scope: &Scope,
     body: &NewAgent,
@@ -198,13 +199,64 @@ pub fn new_core(
         sealed_as: None,
         moving: None,
     };
-    render::recount(counter, &mut core);
+    recount(counter, &mut core);
     check_room(&core)?;
     Ok(core)
 }
 
+impl Command for PatchAgent {
+    const SPEC: Spec = Spec::command("patch_agent", Access::Write);
+
+    fn depends(&self) -> Depends {
+        Depends::All
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
+        let version = draft.version();
+        if let Some(window) = self.context_window {
+            draft.after.context_window = window;
+        }
+        if let Some(system) = &self.system {
+            draft.after.system =
+                System { content: system.clone(), token_estimate: 0, changed_at_version: version };
+        }
+        if let Some(encoding) = self.encoding.filter(|e| *e != ctx.core.encoding) {
+            draft.after.encoding = encoding;
+            let queue = ctx.queue()?;
+            let counted: Vec<Recount> = queue
+                .iter()
+                .filter(|m| m.kind.queued())
+                .map(|m| Recount {
+                    key: m.key.clone(),
+                    token_estimate: message_cost(ctx.around.counter, &m.rendered()),
+                })
+                .collect();
+            let total = counted.iter().map(|r| r.token_estimate).sum();
+            draft.recounted(counted, total);
+        }
+        if let Some(patch) = &self.heartbeat {
+            let limits = patch.on(ctx.core.heartbeat.limits);
+            retune(&mut draft.after.heartbeat, limits);
+        }
+        if let Some(tools) = &self.tools {
+            draft.after.tools = tools.clone();
+        }
+        draft.rebudget();
+        check_room(&draft.after)?;
+        let now = tokens(&draft.after);
+        if now.occupancy > draft.after.token_budget.max {
+            let details = json!({"code": Code::TokenBudgetExceeded.text(), "occupancy": now.occupancy,
+                "max": draft.after.token_budget.max,
+                "required_headroom": now.occupancy - draft.after.token_budget.max});
+            draft.event(EventType::Error, details);
+        }
+        ctx.finish(draft, Map::new())
+    }
+}
+
 impl PatchAgent {
-    /// Checks what serde cannot.
+    /// Checks the rules for arguments that their types do not express.
     pub fn checked(self) -> Result<Self> {
         self.context_window.map_or(Ok(()), check_window)?;
         self.system.as_deref().map_or(Ok(()), check_system)?;
@@ -224,60 +276,8 @@ impl PatchAgent {
         Ok(self)
     }
 
-    /// The encoding that counts after the change.
+    /// Returns the encoding that the request names, if any.
     pub fn encoding(&self) -> Option<Encoding> {
         self.encoding
-    }
-
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
-        let version = draft.version();
-        if let Some(window) = self.context_window {
-            draft.after.context_window = window;
-        }
-        if let Some(system) = &self.system {
-            draft.after.system =
-                System { content: system.clone(), token_estimate: 0, changed_at_version: version };
-        }
-        if let Some(encoding) = self.encoding.filter(|e| *e != core.encoding) {
-            draft.after.encoding = encoding;
-            let Some(queue) = &answers.queue else {
-                return Ok(Step::Ask(Question::Queue { head_seq: core.queue.head_seq }));
-            };
-            let counted: Vec<Recount> = queue
-                .iter()
-                .filter(|m| m.kind.queued())
-                .map(|m| Recount {
-                    key: m.key.clone(),
-                    token_estimate: message_cost(around.counter, &m.rendered()),
-                })
-                .collect();
-            let total = counted.iter().map(|r| r.token_estimate).sum();
-            draft.recounted(counted, total);
-        }
-        if let Some(patch) = &self.heartbeat {
-            let limits = patch.on(core.heartbeat.limits);
-            retune(&mut draft.after.heartbeat, limits);
-        }
-        if let Some(tools) = &self.tools {
-            draft.after.tools = tools.clone();
-        }
-        draft.rebudget();
-        check_room(&draft.after)?;
-        let now = tokens(&draft.after);
-        if now.occupancy > draft.after.token_budget.max {
-            let details = json!({"code": Code::TokenBudgetExceeded.text(), "occupancy": now.occupancy,
-                "max": draft.after.token_budget.max,
-                "required_headroom": now.occupancy - draft.after.token_budget.max});
-            draft.event(EventType::Error, details);
-        }
-        let flush = own_flush(&draft.after);
-        Ok(draft.finish(flush, answers, Map::new())?.into())
     }
 }

@@ -1,31 +1,31 @@
-//! Events from outside: the dispatcher's way into the queue, as plain text.
+//! Command that posts an event from outside; the event enters the queue as plain text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::append_fifo::{Parts, checked_parts, meta_of, own_flush};
-use super::spec::Step;
+use super::append_fifo::{Parts, checked_parts, meta_of};
+use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_BYTES_MAX;
-use crate::memory::core::Core;
 use crate::memory::message::{Kind, Role};
-use crate::policy::{Answers, Draft, Surroundings, check_name};
+use crate::policy::{Ctx, Step, Stop};
+use crate::trust::check_name;
 
 /// Body of `POST /v1/agents/{agent}/events`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PostEvent {
-    /// Which of the four classes.
+    /// Class of the event.
     pub class: Class,
-    /// What happened, in a word (`login`, `disk-full`).
+    /// Name of the event, in a word (`login`, `disk-full`).
     #[serde(default)]
     pub name: Option<String>,
-    /// A text, or any JSON that becomes one.
+    /// A text, or any JSON, which is converted to text.
     pub content: serde_json::Value,
 }
 
-/// Classes of events (DP-02 of the requirements, after MemGPT §2.4).
+/// Classes of events, after MemGPT (arXiv 2310.08560, §2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -33,7 +33,7 @@ pub enum Class {
     User,
     /// A warning or alert of the system.
     System,
-    /// A user did something, e.g. logged in.
+    /// An action of a user, e.g. a login.
     #[serde(alias = "user-interaction")]
     UserInteraction,
     /// A timer fired.
@@ -52,8 +52,26 @@ impl Class {
     }
 }
 
+impl Command for PostEvent {
+    const SPEC: Spec = Spec::command("post_event", Access::Post);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let role = if self.class == Class::User { Role::User } else { Role::System };
+        let mut meta = meta_of(&Parts::default());
+        meta.insert("class".into(), self.class.text().into());
+        if let Some(name) = &self.name {
+            meta.insert("event".into(), name.as_str().into());
+        }
+        let mut draft = ctx.draft();
+        let (message_id, cost) = draft.push(Kind::Event, role, self.text(), meta);
+        draft.interrupt_chain();
+        let result = json!({"message_id": message_id, "token_estimate": cost});
+        ctx.finish(draft, result)
+    }
+}
+
 impl PostEvent {
-    /// Checks what serde cannot.
+    /// Checks the arguments beyond their types.
     pub fn checked(self) -> Result<Self> {
         if let Some(name) = &self.name {
             check_name("name", name)?;
@@ -66,7 +84,8 @@ impl PostEvent {
         Ok(self)
     }
 
-    /// The event as plain text: a user's words as they are, everything else headed by class and name.
+    /// Returns the event as plain text: a user's words unchanged, any other event with its class
+    /// and name in brackets before the text.
     fn text(&self) -> String {
         let body = match &self.content {
             serde_json::Value::String(text) => text.clone(),
@@ -77,26 +96,5 @@ impl PostEvent {
             (class, Some(name)) => format!("[{} {name}] {body}", class.text()),
             (class, None) => format!("[{}] {body}", class.text()),
         }
-    }
-
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let role = if self.class == Class::User { Role::User } else { Role::System };
-        let mut meta = meta_of(&Parts::default());
-        meta.insert("class".into(), self.class.text().into());
-        if let Some(name) = &self.name {
-            meta.insert("event".into(), name.as_str().into());
-        }
-        let mut draft = Draft::new(around, core);
-        let (message_id, cost) = draft.push(Kind::Event, role, self.text(), meta);
-        draft.interrupt_chain();
-        let result = json!({"message_id": message_id, "token_estimate": cost});
-        let result = result.as_object().cloned().unwrap_or_default();
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 }

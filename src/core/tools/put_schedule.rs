@@ -1,4 +1,5 @@
-//! What a schedule is given as: how often or when, what its event says, and whether the agent runs then.
+//! Request body that creates or replaces a schedule: its times, the text of its event, and whether
+//! the event starts a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,30 +7,39 @@ use serde::{Deserialize, Serialize};
 use super::ingest_checks::moment;
 use crate::clock::{iso8601, unix_ms_of};
 use crate::error::{Error, Result};
-use crate::limits::{SCHEDULE_AT_MS_MAX, SCHEDULE_BYTES_MAX, SCHEDULE_EVERY_MS};
 use crate::memory::schedule::{Schedule, schedule_key};
-use crate::policy::{Scope, check_name};
+use crate::trust::{Scope, check_name};
+
+/// Maximum length of the text of a schedule's event, in bytes.
+const SCHEDULE_BYTES_MAX: usize = 16_384;
+/// Minimum and maximum time between two ticks of a schedule, in milliseconds: one second, and 366
+/// days.
+const SCHEDULE_EVERY_MS: (u64, u64) = (1_000, 31_622_400_000);
+/// Latest permitted time of a tick, in milliseconds since 1970: the end of the year 2999.
+const SCHEDULE_AT_MS_MAX: u64 = 32_503_679_999_999;
 
 /// Body of `PUT /v1/agents/{agent}/schedules/{name}`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutSchedule {
-    /// Fires again and again, so far apart, in milliseconds; the first time so long after it was given.
+    /// Interval between the schedule's events in milliseconds; the first event is posted one
+    /// interval after this call.
     #[serde(default)]
     #[schemars(range(min = 1000, max = 31_622_400_000_u64))]
     pub every_ms: Option<u64>,
-    /// Fires once, then: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ; at once if that is past.
+    /// Time of the schedule's only event: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ. If this time is past,
+    /// the event is posted immediately.
     #[serde(default)]
     pub at: Option<String>,
-    /// What its event says.
+    /// Text of the schedule's event.
     pub content: String,
-    /// Whether the agent runs when it fires, where a model is configured.
+    /// Whether the schedule's event starts a run of the agent, if a model is configured.
     #[serde(default)]
     pub run: bool,
 }
 
 impl PutSchedule {
-    /// The same, checked beyond its types; a fault names the argument.
+    /// Checks the rules for arguments that their types do not express; an error names the argument.
     pub fn checked(self) -> Result<Self> {
         let (least, most) = SCHEDULE_EVERY_MS;
         match (self.every_ms, &self.at) {
@@ -50,7 +60,8 @@ impl PutSchedule {
         Ok(self)
     }
 
-    /// The schedule that it makes, but for what the database knows better: its next moment, and what came of it so far.
+    /// Returns the schedule that these arguments describe. The database fills in the next tick and
+    /// the results of earlier ticks.
     pub fn schedule(&self, scope: &Scope, name: &str, now_ms: u64) -> Result<Schedule> {
         check_name("name", name)?;
         Ok(Schedule {
@@ -81,7 +92,7 @@ fn at_ms(at: &str) -> Result<u64> {
     ms.ok_or_else(|| {
         Error::argument(
             "at",
-            format!("no day of the calendar up to {}", iso8601(SCHEDULE_AT_MS_MAX)),
+            format!("not a valid time between 1970 and {}", iso8601(SCHEDULE_AT_MS_MAX)),
         )
     })
 }

@@ -1,26 +1,47 @@
-//! What left the window, by when it was appended: no words are looked for, and nothing comes back into the window.
+//! Lists the messages in recall storage that were appended within a span of time, without a search
+//! for words and without copies in the queue.
 
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::{RECALL_DATED_OFFSET_MAX, RECALL_LIMIT, TRACE_CHARS_MAX};
-use crate::memory::core::Core;
 use crate::memory::message::Role;
-use crate::policy::{Answers, Dated, Draft, Question, Surroundings, Untrusted};
+use crate::policy::{Ctx, Dated, Question, Step, Stop};
+use crate::trust::TaintReport;
 
-/// Which entries are wanted.
+/// Request for a part of the list of messages from a span of time.
 #[derive(Clone, Debug)]
 pub struct RecallDates {
-    /// First moment and the first one behind the last, with the part of the list.
+    /// Start and exclusive end of the span, and the requested part of the list.
     pub dated: Dated,
-    /// Whether to be called again at once.
+    /// Whether the call requests the model's next inference (a heartbeat).
     pub heartbeat: bool,
 }
 
+impl Command for RecallDates {
+    const SPEC: Spec = Spec { tells_messages: true, ..Spec::tool("recall_dates", Access::Search) };
+
+    fn writes(&self) -> bool {
+        self.heartbeat
+    }
+
+    fn beats(&self) -> bool {
+        self.heartbeat
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let found = ctx.answers.dated(|| Question::Dated(self.dated.clone()))?;
+        let result = self.result(ctx, &found.results, found.total);
+        if !self.heartbeat {
+            return Ok(Step::Read(result));
+        }
+        ctx.finish(ctx.draft(), result)
+    }
+}
+
 impl RecallDates {
-    /// The same, checked beyond its types; a fault names the argument.
+    /// Checks the arguments beyond their types; an error names the argument.
     pub fn checked(self) -> Result<Self> {
         let (_, most) = RECALL_LIMIT;
         if self.dated.limit == 0 || self.dated.limit > most {
@@ -32,34 +53,11 @@ impl RecallDates {
         Ok(self)
     }
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let Some(found) = &answers.dated else {
-            return Ok(Step::Ask(Question::Dated(self.dated.clone())));
-        };
-        let result = self.result(around, core, &found.results, found.total);
-        if !self.heartbeat {
-            return Ok(Step::Read(result));
-        }
-        Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
-    }
-
-    fn result(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        found: &[Value],
-        total: u64,
-    ) -> Map<String, Value> {
+    fn result(&self, ctx: &Ctx<'_>, found: &[Value], total: u64) -> Map<String, Value> {
         let next = self.dated.offset + found.len() as u64;
         let shown = found.iter().map(|one| {
             let mut one = one.clone();
-            guard(around, core, &mut one);
+            guard(ctx, &mut one);
             let longer = one["chars"].as_u64().is_some_and(|chars| chars > TRACE_CHARS_MAX);
             if let Some(map) = one.as_object_mut() {
                 map.retain(|name, value| (name != "chars" || longer) && !value.is_null());
@@ -77,8 +75,9 @@ impl RecallDates {
     }
 }
 
-/// Tells the rules that an entry meets, and its text only if that may be told.
-fn guard(around: Surroundings<'_>, core: &Core, one: &mut Value) {
+/// Adds the taint rules that an entry's text matches; if the entry is in quarantine, replaces its
+/// text by the reason and removes `said_at`, which the sender of the text may have chosen.
+fn guard(ctx: &Ctx<'_>, one: &mut Value) {
     let Some(entry) = one.as_object_mut() else { return };
     let marked = entry.shift_remove("taint").unwrap_or_default();
     let marked = marked.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -88,9 +87,9 @@ fn guard(around: Surroundings<'_>, core: &Core, one: &mut Value) {
     let (content, id) = (text(entry, "content"), text(entry, "id"));
     let mut rules: Vec<String> = marked.map(str::to_owned).collect();
     if rules.is_empty() && text(entry, "role") == Role::Tool.text() {
-        rules = around.taint.rules_in(&content);
+        rules = ctx.around.taint.rules_in(&content);
     }
-    let Untrusted { rules, held } = around.taint.guarded(core, rules, &id, "", &content);
+    let TaintReport { rules, held } = ctx.around.taint.guarded(ctx.core, rules, &id, "", &content);
     if !rules.is_empty() {
         entry.insert("tainted".into(), json!(rules));
     }
@@ -98,5 +97,6 @@ fn guard(around: Surroundings<'_>, core: &Core, one: &mut Value) {
         entry.insert("chars".into(), told.chars().count().into());
         entry.insert("content".into(), told.into());
         entry.insert("quarantined".into(), true.into());
+        entry.shift_remove("said_at");
     }
 }

@@ -1,37 +1,65 @@
-//! A model's answer: the assistant's message and the end of its prompt in one write; no tool of a model, but a write like any other.
+//! Command that records a model's answer (the assistant's message and the end of the prompt) in one
+//! write. The command writes in the same way as a tool, but models cannot call it.
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::append_fifo::{CallKind, Function, Parts, ToolCall, checked_parts, meta_of, own_flush};
-use super::spec::Step;
+use super::append_fifo::{CallKind, Function, Parts, ToolCall, checked_parts, meta_of};
+use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PREVIEW_TOKENS_MIN};
-use crate::memory::core::Core;
 use crate::memory::message::{Kind, Role, rendered};
-use crate::memory::render;
 use crate::memory::run::{self, Usage};
 use crate::memory::tokens::message_cost;
-use crate::policy::{
-    Answers, Draft, PromptOutcome, Surroundings, preview, summary_tokens_max, tokens,
-};
+use crate::policy::{Ctx, Draft, PromptOutcome, Step, Stop, Surroundings, preview};
+use crate::window::{Section, open_call, summary_tokens_max, tokens};
 
-/// What became of a prompt.
+/// A model's answer to a prompt, or the error that ended the prompt.
 #[derive(Clone, Debug)]
 pub struct RecordAnswer {
     /// Key of the run.
     pub run: String,
-    /// Who holds it.
+    /// Name of the holder of the run's lease.
     pub owner: String,
     /// Number of the prompt.
     pub turn: u64,
-    /// What the model said; empty beside calls, or where nothing is to be kept.
+    /// The model's text; empty if the answer consists of tool calls only, or if its text is not
+    /// stored.
     pub content: String,
-    /// Calls that it makes.
+    /// Tool calls of the answer.
     pub tool_calls: Vec<run::ToolCall>,
-    /// Why it stopped, or what went wrong.
+    /// Reason why the model stopped, or the error.
     pub finish: String,
-    /// The provider's count.
+    /// Token counts that the model's provider reported.
     pub usage: Option<Usage>,
+}
+
+impl Command for RecordAnswer {
+    const SPEC: Spec = Spec::command("record_answer", Access::Post);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        check_short("finish", &self.finish)?;
+        let parts = self.parts()?;
+        let mut draft = ctx.draft();
+        draft.waits_for(&self.run, &self.owner, self.turn)?;
+        let mut result = json!({"turn": self.turn});
+        if let Some(parts) = parts {
+            let (message_id, cost, spooled) = self.say(ctx.around, &mut draft, &parts);
+            result["message_id"] = message_id.into();
+            result["seq"] = draft.last_seq().into();
+            result["token_estimate"] = cost.into();
+            if !spooled.is_empty() {
+                result["spooled"] = json!(spooled);
+            }
+        }
+        let answer_seq = result["seq"].as_u64();
+        let outcome = PromptOutcome { finish: &self.finish, usage: self.usage, answer_seq };
+        if let Some(end) = draft.answered(&outcome) {
+            result["counted_permille"] = json!(end.counted_permille);
+            result["variance_flag"] = end.variance_flag.into();
+            result["duration_ms"] = end.duration_ms.into();
+        }
+        ctx.finish(draft, result)
+    }
 }
 
 impl RecordAnswer {
@@ -54,38 +82,8 @@ impl RecordAnswer {
         Ok(Some(parts))
     }
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        check_short("finish", &self.finish)?;
-        let parts = self.parts()?;
-        let mut draft = Draft::new(around, core);
-        draft.waits_for(&self.run, &self.owner, self.turn)?;
-        let mut result = json!({"turn": self.turn});
-        if let Some(parts) = parts {
-            let (message_id, cost, spooled) = self.say(around, &mut draft, &parts);
-            result["message_id"] = message_id.into();
-            result["seq"] = draft.last_seq().into();
-            result["token_estimate"] = cost.into();
-            if !spooled.is_empty() {
-                result["spooled"] = json!(spooled);
-            }
-        }
-        let answer_seq = result["seq"].as_u64();
-        let outcome = PromptOutcome { finish: &self.finish, usage: self.usage, answer_seq };
-        if let Some(end) = draft.answered(&outcome) {
-            result["counted_permille"] = json!(end.counted_permille);
-            result["variance_flag"] = end.variance_flag.into();
-            result["duration_ms"] = end.duration_ms.into();
-        }
-        Ok(draft.finish(own_flush(core), answers, object(result))?.into())
-    }
-
-    /// Puts the answer into the queue. One that no eviction makes room for lies in recall storage whole, and its beginning in the queue.
+    /// Appends the answer to the queue. If the answer would not fit even after an eviction, recall
+    /// storage receives the whole answer and the queue only its beginning.
     fn say(
         &self,
         around: Surroundings<'_>,
@@ -94,15 +92,18 @@ impl RecordAnswer {
     ) -> (String, u64, Vec<String>) {
         let mut meta = meta_of(parts);
         meta.insert("turn".into(), self.turn.into());
-        // What stands in the places of their results comes with the calls.
+        // The answer's cost includes the placeholders for the missing results of its calls.
         let calls = parts.tool_calls.iter().flatten();
         let open: u64 =
-            calls.map(|call| render::open_call(around.counter, &call.id, 0).token_estimate).sum();
+            calls.map(|call| open_call(around.counter, &call.id, 0).token_estimate).sum();
         let cost = |text: &str| {
             message_cost(around.counter, &rendered(Role::Assistant, text, &meta)) + open
         };
         let now = tokens(&draft.after);
-        let taken = now.system + now.working + summary_tokens_max(draft.after.context_window);
+        // The tokens of the offered tools are not counted here, because the length of the answer
+        // was already limited to the room that the tools leave.
+        let moves = [Section::Queue, Section::Summary, Section::Notices, Section::Tools];
+        let taken = now.without(&moves) + summary_tokens_max(draft.after.context_window);
         let room = draft.after.token_budget.flush.saturating_sub(taken);
         if cost(&parts.content) <= room {
             let (id, cost) = draft.push(Kind::Turn, Role::Assistant, parts.content.clone(), meta);
@@ -117,18 +118,10 @@ impl RecordAnswer {
     }
 }
 
-/// Refuses what is too long for a name or a reason.
+/// Refuses a name or reason that is empty or too long.
 pub(super) fn check_short(name: &str, text: &str) -> Result<()> {
     if text.is_empty() || text.len() > KEY_BYTES_MAX {
         return Err(Error::argument(name, format!("use 1 to {KEY_BYTES_MAX} bytes")));
     }
     Ok(())
-}
-
-/// The object that a value is known to be.
-pub(super) fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
 }

@@ -1,37 +1,36 @@
-//! `record_heartbeat`: goes on with a chain of calls, or gives control back.
+//! `record_heartbeat`: continues the agent's heartbeat chain, or yields.
 
 use schemars::JsonSchema;
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::either::text_or_object;
-use super::spec::Step;
+use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::text_or_object::text_or_object;
 use crate::error::{Code, Error, Result};
-use crate::memory::core::Core;
-use crate::policy::{Answers, Draft, Intent, Outcome, Surroundings, check_name};
+use crate::policy::{BeatResult, Ctx, Intent, Step, Stop};
+use crate::trust::check_name;
 
 /// Arguments of `record_heartbeat`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordHeartbeat {
-    /// What comes next: `continue` or `yield`, or an object with a note.
+    /// The model's wish: `continue` or `yield`, or an object with a note.
     pub state: State,
 }
 
-/// A state as it is given.
+/// A state as the caller gives it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum State {
-    /// Just its name.
+    /// Only the name of the state.
     Name(Status),
-    /// With a note.
+    /// The state with a note.
     Noted(Noted),
 }
 
-/// What comes next.
+/// The model's wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -41,11 +40,11 @@ pub enum Status {
     Yield,
 }
 
-/// A state and a name for its place in the events.
+/// A state with a note for the events.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noted {
-    /// What comes next.
+    /// The model's wish.
     pub status: Status,
     /// A word for the events, such as `page-3`: 1 to 128 of A-Z a-z 0-9 _ . -
     #[serde(default)]
@@ -62,15 +61,41 @@ impl<'de> Deserialize<'de> for State {
     }
 }
 
-impl RecordHeartbeat {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for RecordHeartbeat {
+    const CARD: Card = Card {
+        title: "Go on thinking",
+        description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
+                    give control back (`yield`). A chain of such calls ends at its caps of depth, time and tokens.",
+        in_chat: true,
+        example: r#"{"state": "continue"}"#,
+        result: &[
+            ("chain_depth", "integer", "calls of this chain so far"),
+            ("duration_ms", "integer", "how long the chain has lasted"),
+            ("terminated_reason", "string?", "why it ended, if it did"),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         if let State::Noted(Noted { note: Some(note), .. }) = &self.state {
             check_name("state.note", note)?;
         }
         Ok(self)
     }
+}
 
+impl Command for RecordHeartbeat {
+    const SPEC: Spec = Spec { in_chains: false, ..Spec::tool("record_heartbeat", Access::Signal) };
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let (intent, note) = self.parts();
+        let mut draft = ctx.draft();
+        let result = result_of(&draft.beat_now(intent, note))?;
+        ctx.finish(draft, result)
+    }
+}
+
+impl RecordHeartbeat {
     fn parts(&self) -> (Intent, Option<&str>) {
         let (status, note) = match &self.state {
             State::Name(status) => (*status, None),
@@ -82,34 +107,22 @@ impl RecordHeartbeat {
         };
         (intent, note)
     }
-
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let (intent, note) = self.parts();
-        let mut draft = Draft::new(around, core);
-        let result = result_of(&draft.beat_now(intent, note))?;
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
-    }
 }
 
-/// The requirement's three fields; what only has to wait is an error, and leaves nothing behind.
-fn result_of(outcome: &Outcome) -> Result<Map<String, Value>> {
+/// Returns the result's fields: depth, duration and end reason of the chain. If the model must wait
+/// before its next beat, returns an error, and nothing is stored.
+fn result_of(outcome: &BeatResult) -> Result<Map<String, Value>> {
     let (depth, duration_ms, reason) = match outcome {
-        Outcome::Granted { depth, duration_ms, .. } => (*depth, *duration_ms, None),
-        Outcome::Ended { chain, .. } => (chain.depth, chain.duration_ms, Some(chain.reason)),
-        Outcome::Idle => (0, 0, None),
-        Outcome::Limited { retry_after_ms } => {
+        BeatResult::Granted { depth, duration_ms, .. } => (*depth, *duration_ms, None),
+        BeatResult::Ended { chain, .. } => (chain.depth, chain.duration_ms, Some(chain.reason)),
+        BeatResult::Idle => (0, 0, None),
+        BeatResult::Limited { retry_after_ms } => {
             let text = format!(
                 "too many beats in a second: the chain stays open, go on in {retry_after_ms} ms"
             );
             return Err(waiting(Code::HeartbeatRateLimited, text, *retry_after_ms));
         }
-        Outcome::Cooling { retry_after_ms } => {
+        BeatResult::Cooling { retry_after_ms } => {
             let text =
                 format!("the last chain reached a cap: the next may start in {retry_after_ms} ms");
             return Err(waiting(Code::HeartbeatCooldown, text, *retry_after_ms));

@@ -1,28 +1,52 @@
-//! A prompt on record before it is sent: no tool of a model, but a write like any other.
+//! Command that records a prompt before the prompt is sent to the model. Models cannot call it.
 
 use serde_json::{Value, json};
 
-use super::append_fifo::own_flush;
 use super::hold_run::HoldRun;
-use super::record_answer::{check_short, object};
-use super::spec::Step;
+use super::record_answer::check_short;
+use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
-use crate::limits::{LEASE_MS_BOUNDS, PROMPT_OPTIONS_BYTES_MAX, TOOL_SET_BYTES_MAX};
-use crate::memory::core::Core;
-use crate::memory::prompt::{Rendered, Sent, ToolSet};
-use crate::policy::{Answers, Draft, Surroundings};
+use crate::limits::LEASE_MS_BOUNDS;
+use crate::memory::prompt::{RenderedPrompt, SentPrompt, ToolSet};
+use crate::policy::{Ctx, Step, Stop};
 
-/// What is sent, and in which run.
+/// Maximum size of the tool schemas that a prompt offers, in bytes of their JSON.
+const TOOL_SET_BYTES_MAX: usize = 512 * 1024;
+/// Maximum size of a prompt's options, in bytes of their JSON.
+const PROMPT_OPTIONS_BYTES_MAX: usize = 64 * 1024;
+
+/// The prompt to send, and its run.
 #[derive(Clone, Debug)]
 pub struct RecordPrompt {
-    /// The run, opened or renewed by this.
+    /// Lease of the run, which this call takes or renews.
     pub hold: HoldRun,
-    /// The window as it was rendered.
-    pub window: Rendered,
-    /// Model, tools, options, digest of the bytes.
-    pub sent: Sent,
-    /// Schemas of the tools that are offered; empty: none.
+    /// The rendered window.
+    pub window: RenderedPrompt,
+    /// Model, tools and options of the request, and the digest of its bytes.
+    pub sent: SentPrompt,
+    /// Schemas of the offered tools; empty if there are none.
     pub tools: Vec<Value>,
+}
+
+impl Command for RecordPrompt {
+    const SPEC: Spec = Spec::command("record_prompt", Access::Post);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        self.check()?;
+        let set = ToolSet::of(&ctx.core.agent_id, &self.tools);
+        if set.as_ref().is_some_and(|set| set.text.len() > TOOL_SET_BYTES_MAX) {
+            let text = format!("longer than {TOOL_SET_BYTES_MAX} bytes: offer fewer");
+            return Err(Error::argument("tools", text).into());
+        }
+        let mut draft = ctx.draft();
+        self.hold.hold(&mut draft, ctx)?;
+        let sent =
+            SentPrompt { tools: set.as_ref().map(|set| set.digest.clone()), ..self.sent.clone() };
+        let turn = draft.ask(self.window.clone(), sent, set);
+        let result = json!({"turn": turn, "token_estimate": self.window.token_estimate,
+            "factor_permille": draft.factor_of(&self.sent.model), "request_digest": self.sent.request_digest});
+        ctx.finish(draft, result)
+    }
 }
 
 impl RecordPrompt {
@@ -39,29 +63,5 @@ impl RecordPrompt {
             return Err(Error::argument("options", text));
         }
         Ok(())
-    }
-
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        self.check()?;
-        let set = ToolSet::of(&core.agent_id, &self.tools);
-        if set.as_ref().is_some_and(|set| set.text.len() > TOOL_SET_BYTES_MAX) {
-            let text = format!("longer than {TOOL_SET_BYTES_MAX} bytes: offer fewer");
-            return Err(Error::argument("tools", text));
-        }
-        let mut draft = Draft::new(around, core);
-        if let Some(question) = self.hold.hold(&mut draft, around.unix_ms, core, answers)? {
-            return Ok(Step::Ask(question));
-        }
-        let sent = Sent { tools: set.as_ref().map(|set| set.digest.clone()), ..self.sent.clone() };
-        let turn = draft.ask(self.window.clone(), sent, set);
-        let result = json!({"turn": turn, "token_estimate": self.window.token_estimate,
-            "factor_permille": draft.factor_of(&self.sent.model), "request_digest": self.sent.request_digest});
-        Ok(draft.finish(own_flush(core), answers, object(result))?.into())
     }
 }

@@ -1,4 +1,4 @@
-//! `search_archival`: finds passages of archived documents by words, by vectors or by both, page by page.
+//! `search_archival`: finds passages of archived documents by words, vectors or both, page by page.
 
 use std::collections::BTreeSet;
 
@@ -6,91 +6,106 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::found_passages::{Found, Listed};
+use super::archive_page::Listed;
 use super::ingest_checks::{check_vector, moment};
-use super::spec::Step;
+use super::result_page::{ResultPage, query_hash};
+use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
-use crate::limits::{
-    ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, N_PROBE_SLO,
-    NEAR_FETCH, NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
-};
+use crate::limits::{DIMENSION_MAX, DOC_ID_BYTES_MAX, N_PROBE_MAX, NEAR_FETCH, NEAR_FETCH_MAX};
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
 use crate::memory::page::plain;
-use crate::memory::receipt;
-use crate::policy::{
-    Answers, Conditions, Fusion, Looked, Near, NearPlan as Plan, Nearest, Order, PageToken,
-    Question, Ranked, Surroundings, VectorsAnswer, Worded, Words, first_plan, ranked, wider_plan,
-    words_of_question,
+use crate::policy::{Answers, Ctx, Question, Step, Stop, Surroundings, VectorsAnswer};
+use crate::search::{
+    Conditions, Fusion, LookCounts, NearPlan as Plan, NearQuery, NearResult, Order, PageToken,
+    RankedChunk, WordQuery, WordResult, first_plan, ranked, wider_plan, words_of_question,
 };
 use crate::text::lexical;
+use crate::tools::limits::PROVENANCE_BYTES_MAX;
+
+/// Default and maximum of the argument `limit`; the maximum of 40 is from the project's
+/// specification 002.
+const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Number of nearest chunks that a hybrid search fuses with the results of the word search.
+const HYBRID_NEAREST: u64 = 40;
+/// Maximum length of the argument `query_text`, in bytes.
+const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Maximum number of lists of the vector index for which a latency is promised (the project's
+/// specification 002: p99 ≤ 750 ms at `nProbe` ≤ 32). The answer to a search of more lists says
+/// that the search exceeds this number.
+const N_PROBE_SLO: u32 = 32;
+/// Number of rows that a search by vectors alone reads for each requested result.
+const NEAR_ROWS: u64 = 2;
 
 /// Arguments of `search_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchArchival {
-    /// What to look for, as a vector of the kind that the archive holds; with `query_text` both count.
+    /// The question as a vector of the archive's model; with `query_text` both count.
     #[serde(default)]
     pub query_vector: Option<Vec<f64>>,
-    /// What to look for, in words.
+    /// The question in words.
     #[serde(default)]
     pub query_text: Option<String>,
-    /// How to look: `text` by words, `vector` by nearness, `hybrid` by both. Left out: what serves best here.
+    /// How to search: `text` by words, `vector` by meaning, `hybrid` by both. By default the server
+    /// chooses what suits the archive.
     #[serde(default)]
     pub mode: Option<SearchMode>,
-    /// How `hybrid` makes one list of two: `z_score` adds up scores, `rrf` only ranks.
+    /// How `hybrid` fuses its two lists: `z_score` adds up scores, `rrf` uses only ranks.
     #[serde(default)]
     pub fusion: Option<Fusion>,
-    /// Whether each result tells what its score is made of, and everything that is known of its place.
+    /// Whether each result shows the parts of its score and all that is known of its place.
     #[serde(default)]
     pub explain: bool,
-    /// Where the best of a page stands: `usual`, best first; `edges`, the best last and the second best first.
+    /// Order of a page: `usual`, best first; `edges`, the best last and the second best first.
     #[serde(default)]
     pub order: Order,
-    /// Most passages over all pages.
+    /// Passages over all pages at most.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 40))]
     pub limit: u64,
-    /// `next_page_token` of an earlier answer, to go on with its results; send the same arguments.
+    /// `next_page_token` of an earlier answer, to continue its results; send the same arguments.
     #[serde(default)]
     pub page_token: Option<String>,
-    /// Cells of the vector index to look into; more find more and take longer. Left out: as many as were measured to be needed.
+    /// Lists of the vector index to search; more lists find more and take longer. By default the
+    /// number that measurements showed to be enough.
     #[serde(default, rename = "nProbe")]
     #[schemars(range(min = 1, max = 512))]
     pub n_probe: Option<u32>,
     /// Whether to be called again at once.
     #[serde(default)]
     pub heartbeat: bool,
-    /// What the passages must be.
+    /// Conditions on the passages.
     #[serde(default)]
     pub filter: Option<Filter>,
 }
 
-/// Ways to look.
+/// Modes of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchMode {
     /// By words.
     Text,
-    /// By nearness of vectors.
+    /// By similarity of vectors.
     Vector,
-    /// By both.
+    /// By words and vectors.
     Hybrid,
 }
 
-/// Conditions on passages; those that are given hold together.
+/// Conditions on passages; a passage must meet all given conditions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Filter {
-    /// Their `provenance.source`.
+    /// The `provenance.source` of the passages.
     #[serde(default)]
     pub source: Option<String>,
-    /// Their document.
+    /// The document of the passages.
     #[serde(default)]
     pub doc_id: Option<String>,
-    /// Not older than this: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    /// Only passages of this moment or newer: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     #[serde(default)]
     pub freshness_after: Option<String>,
 }
@@ -99,9 +114,22 @@ fn usual_limit() -> u64 {
     ARCHIVAL_LIMIT.0
 }
 
-impl SearchArchival {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for SearchArchival {
+    const CARD: Card = Card {
+        title: "Search the archive",
+        description: "Find the passages of archived documents that answer a question, in words (`query_text`), as a vector, or both. \
+                    A page holds at most 512 tokens; `next_page_token` continues with the rest.",
+        in_chat: true,
+        example: r#"{"query_text": "when does the ferry leave"}"#,
+        result: &[
+            ("results", "array", "passages that were found, most similar first"),
+            ("tokens_added", "integer", ADDED),
+            ("next_page_token", "string?", NEXT),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         let (_, most) = ARCHIVAL_LIMIT;
         if self.limit == 0 || self.limit > most {
             return Err(Error::argument("limit", format!("use 1 to {most}")));
@@ -125,8 +153,30 @@ impl SearchArchival {
         }
         Ok(self)
     }
+}
 
-    /// What is looked for is there, in the form that the mode needs.
+impl Command for SearchArchival {
+    const SPEC: Spec =
+        Spec { path: Some(Path::Archival), ..Spec::tool("search_archival", Access::Search) };
+
+    fn writes(&self) -> bool {
+        self.heartbeat
+    }
+
+    fn beats(&self) -> bool {
+        self.heartbeat
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        match &self.page_token {
+            Some(token) => self.next_page(token, ctx),
+            None => self.first_page(ctx),
+        }
+    }
+}
+
+impl SearchArchival {
+    /// Checks that the call has the query arguments (text, vector) that its mode needs.
     fn check_question(&self) -> Result<()> {
         let needs = |field: &str, why: &str| Err(Error::argument(field, why.to_owned()));
         match (self.mode, &self.query_vector, &self.query_text) {
@@ -134,13 +184,13 @@ impl SearchArchival {
                 return needs("query_vector", "is missing: give it, or query_text, or both");
             }
             (Some(SearchMode::Text), _, None) => {
-                return needs("query_text", "is missing: mode `text` looks for words");
+                return needs("query_text", "is missing: mode `text` searches for words");
             }
             (Some(SearchMode::Hybrid), _, None) => {
-                return needs("query_text", "is missing: mode `hybrid` looks for words too");
+                return needs("query_text", "is missing: mode `hybrid` also searches for words");
             }
             (Some(SearchMode::Text), Some(_), _) => {
-                return needs("query_vector", "mode `text` looks for words only: leave it out");
+                return needs("query_vector", "mode `text` searches for words only: leave it out");
             }
             (None | Some(_), _, _) => {}
         }
@@ -169,166 +219,123 @@ impl SearchArchival {
         })
     }
 
-    /// Which result list answers this question. Pages are counted in the agent's encoding, so a list holds for one.
-    pub(super) fn query_hash(&self, around: Surroundings<'_>, core: &Core) -> String {
-        let mut asked = json!({"query_vector": self.query_vector, "query_text": self.query_text, "limit": self.limit,
-            "nProbe": self.n_probe, "filter": self.filter, "encoding": core.encoding, "mode": self.mode,
+    /// Returns a digest of the search's arguments, by which a later call finds the stored result
+    /// list.
+    pub(super) fn query_hash(&self, ctx: &Ctx<'_>) -> String {
+        let asked = json!({"query_vector": self.query_vector, "query_text": self.query_text, "limit": self.limit,
+            "nProbe": self.n_probe, "filter": self.filter, "encoding": ctx.core.encoding, "mode": self.mode,
             "fusion": self.fusion, "explain": self.explain});
-        let releases = around.taint.releases(core);
-        if !releases.is_empty() {
-            asked["releases"] = releases.into();
-        }
-        receipt::sha256(&receipt::canonical_json(&asked))
+        query_hash(ctx, asked)
     }
 
-    /// Thinks: what the call finds, and what it keeps for its next pages.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        match &self.page_token {
-            Some(token) => self.next_page(token, around, core, answers),
-            None => self.first_page(around, core, answers),
-        }
-    }
-
-    fn first_page(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
-        let Some(vectors) = &answers.vectors else {
-            return Ok(Step::Ask(Question::Vectors { chunks: core.archived.chunks }));
-        };
+    fn first_page(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let vectors =
+            ctx.answers.vectors(|| Question::Vectors { chunks: ctx.core.archived.chunks })?;
         let Some(setting) = &vectors.setting else {
             let mut told = Map::new();
             told.insert("plan".into(), Plan::Exact.text().into());
             told.insert("k_actual".into(), 0.into());
             told.insert("post_filter_dropped".into(), 0.into());
-            return self.close(around, core, answers, told, &[], Found::nothing());
+            let nothing = ResultPage { results: Vec::new(), number: 1, next: 0, stored: None };
+            return self.close(ctx, told, &[], nothing);
         };
-        let mode = self.way(around, setting);
-        let vector = match self.vector(mode, around, setting, answers)? {
-            Ok(vector) => vector,
-            Err(question) => return Ok(Step::Ask(question)),
+        let mode = self.way(ctx.around, setting);
+        // A search by words alone needs no vector.
+        let vector = match mode {
+            SearchMode::Text => None,
+            SearchMode::Vector | SearchMode::Hybrid => self.query(ctx, setting)?,
         };
-        if let Some(query) = &vector
-            && let Some(near) = self.look(query, mode, core, vectors, setting, answers)?
-        {
-            return Ok(Step::Ask(Question::Nearest(Box::new(near))));
+        if let Some(query) = &vector {
+            self.look(query, mode, ctx, vectors, setting)?;
         }
-        let near = answers.nearest.as_ref().filter(|_| vector.is_some());
-        let looked = answers.nearest.as_ref();
-        let wanted = match (near, mode, &answers.worded) {
-            (Some(near), SearchMode::Vector, _) => self.by_nearness(near),
-            (_, _, None) => {
-                let words = self.words(around, setting, vector)?;
-                return Ok(Step::Ask(Question::Words(Box::new(words))));
-            }
-            (_, _, Some(found)) => {
-                let mut wanted = self.by_words(found, near, core, setting);
+        let near = ctx.answers.nearest.as_ref().filter(|_| vector.is_some());
+        let looked = ctx.answers.nearest.as_ref();
+        let wanted = match (near, mode) {
+            (Some(near), SearchMode::Vector) => self.by_nearness(near),
+            _ => {
+                let words = self.words(ctx.around, setting, vector)?;
+                let found = ctx.answers.worded(|| Question::Words(Box::new(words)))?;
+                let mut wanted = self.by_words(found, near, ctx.core, setting);
                 if wanted.len() < self.most() && self.fills(mode, setting, found) {
-                    match self.rest(mode, around, core, vectors, setting, answers)? {
-                        Ok(rest) => fill(&mut wanted, rest, self.most()),
-                        Err(question) => return Ok(Step::Ask(question)),
-                    }
+                    fill(&mut wanted, self.rest(mode, ctx, vectors, setting)?, self.most());
                 }
                 wanted
             }
         };
         let unread: Vec<String> = wanted.iter().filter_map(Wanted::unread).collect();
-        let none = Vec::new();
-        let read = match (&answers.passages, unread.is_empty()) {
-            (Some(read), _) => read,
-            (None, true) => &none,
-            (None, false) => return Ok(Step::Ask(Question::Passages { keys: unread })),
+        let read: &[FoundPassage] = match unread.is_empty() {
+            true => &[],
+            false => ctx.answers.passages(|| Question::Passages { keys: unread })?,
         };
         let listed: Vec<Listed> = wanted.into_iter().filter_map(|one| one.read(read)).collect();
-        let mut told = self.told(mode, setting, answers, looked);
+        let mut told = self.search_fields(mode, setting, ctx.answers, looked);
         told.insert("k_actual".into(), listed.len().into());
-        self.show(around, core, answers, told, listed)
+        self.show(ctx, told, listed)
     }
 
-    /// Whether places that words leave free are filled with what is near by the lexical embedder: so many passages are wanted, and no mode was
-    /// asked for. An identifier that was found whole leaves nothing to add.
-    fn fills(&self, mode: SearchMode, setting: &VectorSetting, found: &Worded) -> bool {
+    /// Whether passages near the question's vector are added to a result list with too few word
+    /// matches. They are added only if the archive's embedder is the lexical embedder, the call
+    /// names no mode, and no identifier of the question was found as a phrase.
+    fn fills(&self, mode: SearchMode, setting: &VectorSetting, found: &WordResult) -> bool {
         let lexical = lexical::makes(&setting.fingerprint());
         self.mode.is_none() && mode == SearchMode::Text && lexical && !found.is_identified()
     }
 
-    /// What is near, or what must be asked for it.
+    /// Returns the passages near the question's vector.
     fn rest(
         &self,
         mode: SearchMode,
-        around: Surroundings<'_>,
-        core: &Core,
+        ctx: &Ctx<'_>,
         vectors: &VectorsAnswer,
         setting: &VectorSetting,
-        answers: &Answers,
-    ) -> Result<std::result::Result<Vec<Wanted>, Question>> {
-        let query = match self.query(around, setting, answers)? {
-            Ok(Some(query)) => query,
-            Ok(None) => return Ok(Ok(Vec::new())),
-            Err(question) => return Ok(Err(question)),
-        };
-        if let Some(near) = self.look(&query, mode, core, vectors, setting, answers)? {
-            return Ok(Err(Question::Nearest(Box::new(near))));
-        }
-        Ok(Ok(answers.nearest.as_ref().map(|near| self.by_nearness(near)).unwrap_or_default()))
+    ) -> Result<Vec<Wanted>, Stop> {
+        let Some(query) = self.query(ctx, setting)? else { return Ok(Vec::new()) };
+        self.look(&query, mode, ctx, vectors, setting)?;
+        Ok(ctx.answers.nearest.as_ref().map(|near| self.by_nearness(near)).unwrap_or_default())
     }
 
-    /// The vector to look for, or what must be asked for it; none where words alone count, or the embedder failed.
-    fn vector(
-        &self,
-        mode: SearchMode,
-        around: Surroundings<'_>,
-        setting: &VectorSetting,
-        answers: &Answers,
-    ) -> Result<std::result::Result<Option<Vec<f64>>, Question>> {
-        match mode {
-            SearchMode::Text => Ok(Ok(None)),
-            SearchMode::Vector | SearchMode::Hybrid => self.query(around, setting, answers),
-        }
-    }
-
-    /// The next look for what is near; none when what was found is enough.
+    /// Succeeds if enough near passages have been found. Otherwise stops with a `Question` that
+    /// requests near passages, each time with a wider plan.
     fn look(
         &self,
         query: &[f64],
         mode: SearchMode,
-        core: &Core,
+        ctx: &Ctx<'_>,
         vectors: &VectorsAnswer,
         setting: &VectorSetting,
-        answers: &Answers,
-    ) -> Result<Option<Near>> {
+    ) -> Result<(), Stop> {
         let first =
             if mode == SearchMode::Hybrid { self.limit.max(HYBRID_NEAREST) } else { self.limit };
-        let (plan, k, before) = match &answers.nearest {
-            None => (Some(self.plan(core, vectors, setting, first)), first, Looked::default()),
+        let plan = |k| self.plan(ctx.core, vectors, setting, k);
+        let (plan, k, before) = match &ctx.answers.nearest {
+            None => (plan(first), first, LookCounts::default()),
             Some(found) => {
-                let looked = Looked { retries: found.looked.retries + 1, ..found.looked };
+                let looked = LookCounts { retries: found.looked.retries + 1, ..found.looked };
                 match wider_plan(found, found.k) {
-                    Some(plan) => (Some(plan), found.k, looked),
+                    Some(plan) => (plan, found.k, looked),
                     None if self.is_short(mode, found) => {
                         let k = (found.k * NEAR_FETCH).min(NEAR_FETCH_MAX);
-                        (Some(self.plan(core, vectors, setting, k)), k, looked)
+                        (plan(k), k, looked)
                     }
-                    None => (None, found.k, looked),
+                    None => return Ok(()),
                 }
             }
         };
+        // More rows are read than results are requested: several chunks of one parent give one
+        // result, and a fusion compares scores among all near passages.
+        let rows_max = match (mode, plan) {
+            (SearchMode::Text | SearchMode::Hybrid, Plan::Vector { fetch, .. }) => fetch,
+            _ => k * NEAR_ROWS,
+        };
         let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
         let attribute = setting.attribute();
-        Ok(plan.map(|plan| {
-            // Parts of the same larger piece take places in vain; what is fused is weighed among all that is near.
-            let rows_max = match (mode, plan) {
-                (SearchMode::Text | SearchMode::Hybrid, Plan::Vector { fetch, .. }) => fetch,
-                _ => k * NEAR_ROWS,
-            };
-            Near { query, attribute, metric, k, filter, plan, rows_max, before }
-        }))
+        let near = NearQuery { query, attribute, metric, k, filter, plan, rows_max, before };
+        Err(Question::Nearest(Box::new(near)).into())
     }
 
-    /// Whether parts of the same larger pieces took so many places that fewer than wanted are left, though there may be more.
-    fn is_short(&self, mode: SearchMode, found: &Nearest) -> bool {
+    /// Whether merging the chunks of one parent left fewer results than requested, although a wider
+    /// search may find more.
+    fn is_short(&self, mode: SearchMode, found: &NearResult) -> bool {
         let rows = found.rows.as_ref().map_or(0, Vec::len) as u64;
         mode == SearchMode::Vector
             && rows >= found.k
@@ -340,8 +347,11 @@ impl SearchArchival {
         usize::try_from(self.limit).unwrap_or(usize::MAX)
     }
 
-    /// How this search looks. Without being told: by words where the vectors are the lexical embedder's, which know nothing that words do not
-    /// tell, or a model's that is not configured here; by both where a vector is given or the configured model made those of the archive.
+    /// Returns the mode of this search. If the call names none, its arguments decide. A call with a
+    /// vector searches by the vector, or by words and the vector if it also has a text. A call with
+    /// only a text searches by words and by a vector of the text if this server has the embedding
+    /// model of the archive, else only by words. If that model is the lexical embedder, such a call
+    /// also searches only by words, because lexical vectors add nothing to words.
     fn way(&self, around: Surroundings<'_>, setting: &VectorSetting) -> SearchMode {
         match (self.mode, &self.query_vector, &self.query_text) {
             (Some(mode), _, _) => mode,
@@ -360,21 +370,21 @@ impl SearchArchival {
         around: Surroundings<'_>,
         setting: &VectorSetting,
         vector: Option<Vec<f64>>,
-    ) -> Result<Words> {
+    ) -> Result<WordQuery> {
         let text = self.query_text.clone().unwrap_or_default();
         let (words, identifiers) = words_of_question(&text);
         let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
         let attribute = setting.attribute();
-        Ok(Words { text, words, identifiers, vector, attribute, metric, filter, now_ms })
+        Ok(WordQuery { text, words, identifiers, vector, attribute, metric, filter, now_ms })
     }
 
-    /// What is told of the search as a whole.
-    fn told(
+    /// Returns the answer's fields about the search as a whole: mode, plan, and what was left out.
+    fn search_fields(
         &self,
         mode: SearchMode,
         setting: &VectorSetting,
         answers: &Answers,
-        near: Option<&Nearest>,
+        near: Option<&NearResult>,
     ) -> Map<String, Value> {
         let mut told = Map::new();
         let looked = near.map(|found| found.looked).unwrap_or_default();
@@ -396,7 +406,7 @@ impl SearchArchival {
             let rate = looked.own_dropped as f64 / own.max(1) as f64;
             told.insert("drop_rate".into(), plain((rate * 1e3).round() / 1e3));
         }
-        if answers.worded.as_ref().is_some_and(Worded::tail_capped) {
+        if answers.worded.as_ref().is_some_and(WordResult::tail_capped) {
             told.insert("tail_capped".into(), true.into());
         }
         if let Some(failed) = answers.degraded {
@@ -405,8 +415,9 @@ impl SearchArchival {
         told
     }
 
-    /// The nearest, each larger piece once.
-    fn by_nearness(&self, found: &Nearest) -> Vec<Wanted> {
+    /// Returns the nearest chunks; of several chunks that represent one larger passage, only the
+    /// nearest.
+    fn by_nearness(&self, found: &NearResult) -> Vec<Wanted> {
         let mut parents = BTreeSet::new();
         let rows = found.rows.as_deref().unwrap_or_default().iter();
         let once = rows.filter(|row| {
@@ -424,15 +435,15 @@ impl SearchArchival {
 
     fn by_words(
         &self,
-        found: &Worded,
-        near: Option<&Nearest>,
+        found: &WordResult,
+        near: Option<&NearResult>,
         core: &Core,
         setting: &VectorSetting,
     ) -> Vec<Wanted> {
         let fusion = self.fusion.unwrap_or_default();
         let list = ranked(found, near, setting.metric, fusion, core.archived.chunks);
         let rows = near.and_then(|found| found.rows.as_deref()).unwrap_or_default();
-        let wanted = |one: Ranked| {
+        let wanted = |one: RankedChunk| {
             let known = rows.iter().find(|row| row.key == one.key && row.parent.is_none());
             Wanted {
                 key: one.key.clone(),
@@ -456,53 +467,47 @@ impl SearchArchival {
         }
     }
 
-    fn query(
-        &self,
-        around: Surroundings<'_>,
-        setting: &VectorSetting,
-        answers: &Answers,
-    ) -> Result<std::result::Result<Option<Vec<f64>>, Question>> {
+    /// Returns the question's vector; `None` if the embedder failed, so that only words are
+    /// searched.
+    fn query(&self, ctx: &Ctx<'_>, setting: &VectorSetting) -> Result<Option<Vec<f64>>, Stop> {
         if let Some(vector) = &self.query_vector {
             check_vector("query_vector", vector, setting.dimension, setting.metric)?;
-            return Ok(Ok(Some(vector.clone())));
+            return Ok(Some(vector.clone()));
         }
         let with = setting.fingerprint();
-        if !is_here(around, &with) && !lexical::makes(&with) {
+        if !is_here(ctx.around, &with) && !lexical::makes(&with) {
             return Err(Error::new(
                 Code::VectorSettingMismatch,
                 "query_text: the vectors of this database come from a model that this server is not configured for: send query_vector",
             )
             .with("field", "query_text")
-            .with("stored", setting.described()));
+            .with("stored", setting.described())
+            .into());
         }
-        match answers.embeddings.as_ref().map(|made| made.first()) {
-            Some(Some(vector)) => Ok(Ok(Some(vector.clone()))),
-            // Its embedder failed: the search goes on by words.
-            Some(None) => Ok(Ok(None)),
-            None => {
-                let text = self.query_text.clone().unwrap_or_default();
-                Ok(Err(Question::EmbedQuery { text, with }))
-            }
-        }
+        let text = || self.query_text.clone().unwrap_or_default();
+        let made = ctx.answers.embeddings(|| Question::EmbedQuery { text: text(), with })?;
+        Ok(made.first().cloned())
     }
 }
 
-/// Whether an embedder of that kind is configured here.
+/// Whether an embedder with this fingerprint is configured on this server.
 fn is_here(around: Surroundings<'_>, wanted: &Fingerprint) -> bool {
     wanted == around.embedder || around.next_embedder == Some(wanted)
 }
 
-/// A passage that will be shown: as the search gave it, or to be read by its key.
+/// A passage to show. Either the search returned the whole passage, or the passage must still be
+/// read from the database by its key.
 struct Wanted {
     key: String,
     there: Option<FoundPassage>,
-    /// The larger piece that it stands for.
+    /// Document and first chunk of the larger passage that the chunk represents.
     parent: Option<(String, u64)>,
     similarity: Option<f64>,
-    ranked: Option<Ranked>,
+    ranked: Option<RankedChunk>,
 }
 
-/// Puts what is not there yet behind what is, up to a number.
+/// Appends those results of `rest` that the list does not contain yet, until the list has `most`
+/// results.
 fn fill(wanted: &mut Vec<Wanted>, rest: Vec<Wanted>, most: usize) {
     for one in rest {
         let double = |other: &Wanted| {
@@ -519,7 +524,7 @@ impl Wanted {
         self.there.is_none().then(|| self.key.clone())
     }
 
-    /// The passage itself; none if it went meanwhile.
+    /// Returns the passage with its score; `None` if the passage was removed after the search.
     fn read(self, read: &[FoundPassage]) -> Option<Listed> {
         let there = self.there.or_else(|| read.iter().find(|row| row.key == self.key).cloned());
         let mut passage = there?;

@@ -1,23 +1,30 @@
-//! `search_recall`: finds what left the window, and brings it back as marked copies as far as there is room.
+//! `search_recall`: finds messages that left the window, and puts marked copies of them back into
+//! the window as far as there is room.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
 use super::ingest_checks::moment;
-use super::recalled::{PageOf, Shown};
-use super::spec::Step;
+use super::proposal::proposals;
+use super::recall_page::{PageOf, PageResult};
+use super::result_page::stored;
+use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use crate::conveyance::Path;
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
-use crate::memory::core::Core;
+use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT};
 use crate::memory::message::Role;
 use crate::memory::page::{Page, PageItem, plain};
 use crate::memory::receipt;
-use crate::policy::{
-    Answers, Draft, Entries, Finish, Hit, Intent, Order, PageToken, Question, RecallFilter,
-    RecallMode, RecallQuery, Surroundings, page_token, proposals, thousandths, tokens,
+use crate::policy::{Ctx, Intent, Question, Step, Stop, Surroundings};
+use crate::search::{
+    Entries, Order, PageToken, RecallFilter, RecallHit, RecallMode, RecallQuery, page_token,
+    thousandths,
 };
+use crate::window::tokens;
+
+/// Minimum and maximum of the argument `tokens_max`.
+const RECALL_PAGE_TOKENS: (u64, u64) = (64, 16_384);
 
 /// Arguments of `search_recall`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,58 +32,62 @@ use crate::policy::{
 pub struct SearchRecall {
     /// Words to look for; a phrase in "quotes" ranks above its words scattered.
     pub query: String,
-    /// Most results of this page.
+    /// Results of this page at most.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 20))]
     pub limit: u64,
-    /// How to search: `text` by words, `vector` by meaning, `hybrid` by both; `auto` takes what is there.
+    /// How to search: `text` by words, `vector` by meaning, `hybrid` by both; `auto` uses what is
+    /// available.
     #[serde(default = "usual_mode")]
     #[schemars(extend("enum" = ["auto", "text", "vector", "hybrid"]))]
     pub mode: String,
-    /// In the mode `vector`: least likeness (cosine) of a result; 0.7 unless configured otherwise.
+    /// In the mode `vector`: smallest similarity (cosine) of a result; 0.7 unless configured
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub similarity_min: Option<f64>,
-    /// Only what was said by this role.
+    /// Only messages of this role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Only what was said by somebody of this name.
+    /// Only messages of a speaker of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Only what was said then or later: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ. It counts `said_at` where that is a date, else when it was
-    /// appended.
+    /// Only messages from this moment on: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ. A message counts by
+    /// its `said_at` if that is a date, else by the time it was appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Only what was said before that.
+    /// Only messages before this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Most tokens of this page's results. With `rehydrate`, a window that has less than that left gets no page.
+    /// Tokens of this page's results at most. With `rehydrate`, a window with less room than this
+    /// gets no page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64, max = 16384))]
     pub tokens_max: Option<u64>,
-    /// Whether long messages are shown and brought back whole; else the passage that matters.
+    /// Whether long messages are shown and brought back whole; by default only the best passage is.
     #[serde(default)]
     pub whole: bool,
-    /// Whether each result comes with the reply to it, or with what it replies to.
+    /// Whether each result comes with its reply, or with the message that it replies to.
     #[serde(default)]
     pub pairs: bool,
-    /// Whether each result is a memory: what was found and what belongs to it in the conversation, as `fragments` in their order.
+    /// Whether each result is a memory: the message that was found and the messages around it, as
+    /// `fragments` in their order.
     #[serde(default)]
     pub memories: bool,
-    /// Where the best stands: `usual`, results best first and the window as it was said; `edges`, both with the best last and the second
-    /// best first.
+    /// Order: `usual`, results best first and copies in the window in the order of the
+    /// conversation; `edges`, both with the best last and the second best first.
     #[serde(default)]
     pub order: Order,
-    /// Whether each result tells the parts of its score.
+    /// Whether each result shows the parts of its score.
     #[serde(default)]
     pub explain: bool,
-    /// Whether what is found is put back into the window, as far as it fits below the flush threshold.
+    /// Whether the results are put back into the window, as far as they fit below the flush mark.
     #[serde(default = "yes")]
     pub rehydrate: bool,
     /// Whether to be called again at once.
     #[serde(default)]
     pub heartbeat: bool,
-    /// `next_page_token` of an earlier answer, to go on with its results; send the same query.
+    /// `next_page_token` of an earlier answer, to continue its results; send the same query.
     #[serde(default)]
     pub page_token: Option<String>,
 }
@@ -93,20 +104,42 @@ fn yes() -> bool {
     true
 }
 
-/// A result list as far as this call goes through it.
+/// A result list and the part of it that this call shows.
 struct List<'a> {
     items: Vec<PageItem>,
-    /// Where this page begins.
+    /// Index of the item at which this page begins.
     position: usize,
-    /// The stored list, if this page goes on with one.
+    /// The stored list, if this page continues one.
     page: Option<&'a Page>,
     capped: bool,
     tail_capped: bool,
 }
 
-impl SearchRecall {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for SearchRecall {
+    const CARD: Card = Card {
+        title: "Search recall",
+        description: "Find earlier messages that have left the window, by a question, words or a \"quoted phrase\". What fits comes back \
+                    into the conversation as marked copies, of a long message the passage that matters; `next_page_token` continues with the rest.",
+        in_chat: true,
+        example: r#"{"query": "blue boat"}"#,
+        result: &[
+            (
+                "results",
+                "array",
+                "messages that were found, best first; of a long one the passage that matters, with its place",
+            ),
+            (
+                "proposals",
+                "array?",
+                "calls of store_core that would keep facts of these messages in sight",
+            ),
+            ("tokens_added", "integer", ADDED),
+            ("next_page_token", "string?", NEXT),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         let (_, most) = RECALL_LIMIT;
         if self.limit == 0 || self.limit > most {
             return Err(Error::argument("limit", format!("use 1 to {most}")));
@@ -115,34 +148,138 @@ impl SearchRecall {
             return Err(Error::argument("similarity_min", "use 0 to 1"));
         }
         if self.similarity_min.is_some() && self.mode != "vector" {
-            return Err(Error::argument("similarity_min", "only the mode vector takes it"));
+            return Err(Error::argument("similarity_min", "only the mode vector accepts it"));
         }
         let (least, most) = RECALL_PAGE_TOKENS;
         if self.tokens_max.is_some_and(|tokens| tokens < least || tokens > most) {
             return Err(Error::argument("tokens_max", format!("use {least} to {most}")));
         }
-        self.asked()?;
+        self.recall_query()?;
         if let Some(token) = &self.page_token {
             PageToken::parse(token)?;
         }
         Ok(self)
     }
+}
 
-    /// Whether a result list answers this question: the words, the conditions and the way of searching; how much of it is shown at
-    /// once, and whether it comes back into the window, may differ from page to page.
+impl Command for SearchRecall {
+    const SPEC: Spec = Spec {
+        path: Some(Path::Recall),
+        tells_messages: true,
+        ..Spec::tool("search_recall", Access::Search)
+    };
+
+    fn writes(&self) -> bool {
+        self.rehydrate || self.heartbeat
+    }
+
+    fn beats(&self) -> bool {
+        self.heartbeat
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let list = self.list(ctx)?;
+        let ids: Vec<String> = list.upcoming(self.limit).map(|item| item.id.clone()).collect();
+        let head_seq = ctx.core.queue.head_seq;
+        let pairs = self.pairs || self.memories;
+        let entries = match ids.is_empty() {
+            true => &Entries::default(),
+            false => ctx.answers.entries(|| Question::Entries { ids, head_seq, pairs })?,
+        };
+        let mut draft = ctx.draft();
+        let paused =
+            self.rehydrates(&ctx.around) && self.tokens_max.is_some_and(|page| draft.room() < page);
+        let page = PageOf {
+            asked: self,
+            around: ctx.around,
+            items: &list.items,
+            position: list.position,
+            entries,
+            head_seq,
+            core: ctx.core,
+        };
+        let (shown, next) =
+            if paused { (Vec::new(), list.position) } else { page.results(&draft)? };
+        let shown = self.order.arrange(shown);
+        let (results, wrote) = page.take_in(&mut draft, &shown);
+        let trusted = shown.iter().filter(|one| one.tainted.is_empty());
+        let proposed = proposals(ctx.core, trusted.map(|one| one.message));
+        let mut result = Map::new();
+        result.insert("results".into(), Value::Array(results));
+        result.insert("tokens_added".into(), 0.into());
+        let token = match list.page {
+            Some(page) => page_token(page, next),
+            None if next < list.items.len() => {
+                page_token(draft.keep_page(&self.query_hash(), list.items.clone()), next)
+            }
+            None => None,
+        };
+        if self.heartbeat {
+            draft.beat(Intent::Continue);
+        }
+        let kept = token.is_some() && list.page.is_none();
+        result.insert("next_page_token".into(), json!(token));
+        result.insert("total".into(), list.items.len().into());
+        for (name, holds) in [
+            ("paused", paused && next < list.items.len()),
+            ("truncated", shown.iter().any(PageResult::is_cut)),
+            ("total_capped", list.capped),
+            ("tail_capped", list.tail_capped),
+        ] {
+            if holds {
+                result.insert(name.into(), true.into());
+            }
+        }
+        if let Some(found) = ctx.answers.recall.as_ref().filter(|_| list.page.is_none()) {
+            for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
+                result.extend(told.map(|told| (name.to_owned(), told.into())));
+            }
+            if found.incomplete {
+                result.insert("complete".into(), false.into());
+            }
+            if let Some((least, below)) = found.similarity_min {
+                result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));
+                result.insert("below_similarity_min".into(), below.into());
+            }
+        }
+        if !proposed.is_empty() {
+            result.insert("proposals".into(), Value::Array(proposed));
+        }
+        if !wrote && !kept && !self.heartbeat && ctx.around.capture.is_none() {
+            return Ok(Step::Read(result));
+        }
+        draft.count_as_search();
+        Ok(match ctx.finish(draft, result)? {
+            Step::Write(mut change) if ctx.around.capture.is_none() => {
+                let (before, after) = (tokens(&change.before), tokens(&change.after));
+                let added = i128::from(after.occupancy) - i128::from(before.occupancy);
+                let added = i64::try_from(added).unwrap_or(i64::MAX);
+                change.result.insert("tokens_added".into(), added.into());
+                Step::Write(change)
+            }
+            other => other,
+        })
+    }
+}
+
+impl SearchRecall {
+    /// Returns a digest of the query, filters and mode, by which a later call finds its stored
+    /// result list. Other arguments, such as the page size and `rehydrate`, may differ from page to
+    /// page.
     fn query_hash(&self) -> String {
         let asked = json!({"query": self.query, "mode": self.mode, "similarity_min": self.similarity_min, "role": self.role, "name": self.name,
             "after": self.after, "before": self.before});
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
-    /// Whether what is found comes back as copies. What a captured call answers stands in the window already.
+    /// Whether results are copied into the window. A captured call needs no copies, because the
+    /// call's whole result is appended to the queue and so enters the window.
     pub(super) fn rehydrates(&self, around: &Surroundings<'_>) -> bool {
         self.rehydrate && around.capture.is_none()
     }
 
-    /// What is looked for.
-    pub(super) fn asked(&self) -> Result<RecallQuery> {
+    /// Returns the query that the arguments describe; an error names a wrong argument.
+    pub(super) fn recall_query(&self) -> Result<RecallQuery> {
         let mut query = RecallQuery::parse(&self.query)?;
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
             return Err(Error::argument("name", format!("use 1 to {NAME_BYTES_MAX} bytes")));
@@ -166,134 +303,30 @@ impl SearchRecall {
         Ok(query)
     }
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let list = match self.list(&around, answers)? {
-            Ok(list) => list,
-            Err(question) => return Ok(Step::Ask(question)),
-        };
-        let ids: Vec<String> = list.upcoming(self.limit).map(|item| item.id.clone()).collect();
-        let head_seq = core.queue.head_seq;
-        let entries = match &answers.entries {
-            _ if ids.is_empty() => &Entries::default(),
-            Some(entries) => entries,
-            None => {
-                let pairs = self.pairs || self.memories;
-                return Ok(Step::Ask(Question::Entries { ids, head_seq, pairs }));
-            }
-        };
-        let mut draft = Draft::new(around, core);
-        let paused =
-            self.rehydrates(&around) && self.tokens_max.is_some_and(|page| draft.room() < page);
-        let page = PageOf {
-            asked: self,
-            around,
-            items: &list.items,
-            position: list.position,
-            entries,
-            head_seq,
-            core,
-        };
-        let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
-        let shown = self.order.arrange(shown);
-        let (results, wrote) = page.take_in(&mut draft, &shown);
-        let trusted = shown.iter().filter(|one| one.tainted.is_empty());
-        let proposed = proposals(core, trusted.map(|one| one.message));
-        let mut result = Map::new();
-        result.insert("results".into(), Value::Array(results));
-        result.insert("tokens_added".into(), 0.into());
-        let token = match list.page {
-            Some(page) => page_token(page, next),
-            None if next < list.items.len() => {
-                page_token(draft.keep_page(&self.query_hash(), list.items.clone()), next)
-            }
-            None => None,
-        };
-        if self.heartbeat {
-            draft.beat(Intent::Continue);
-        }
-        let kept = token.is_some() && list.page.is_none();
-        result.insert("next_page_token".into(), json!(token));
-        result.insert("total".into(), list.items.len().into());
-        for (name, holds) in [
-            ("paused", paused && next < list.items.len()),
-            ("truncated", shown.iter().any(Shown::is_cut)),
-            ("total_capped", list.capped),
-            ("tail_capped", list.tail_capped),
-        ] {
-            if holds {
-                result.insert(name.into(), true.into());
-            }
-        }
-        if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
-            for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
-                result.extend(told.map(|told| (name.to_owned(), told.into())));
-            }
-            if found.incomplete {
-                result.insert("complete".into(), false.into());
-            }
-            if let Some((least, below)) = found.similarity_min {
-                result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));
-                result.insert("below_similarity_min".into(), below.into());
-            }
-        }
-        if !proposed.is_empty() {
-            result.insert("proposals".into(), Value::Array(proposed));
-        }
-        if !wrote && !kept && !self.heartbeat {
-            return Ok(Step::Read(result));
-        }
-        Ok(match draft.finish(own_flush(core), answers, result)? {
-            Finish::Write(mut change) if around.capture.is_none() => {
-                let (before, after) = (tokens(&change.before), tokens(&change.after));
-                let added = i128::from(after.occupancy) - i128::from(before.occupancy);
-                let added = i64::try_from(added).unwrap_or(i64::MAX);
-                change.result.insert("tokens_added".into(), added.into());
-                Step::Write(change)
-            }
-            other => other.into(),
-        })
-    }
-
-    /// The list to go through, or what must be asked for it.
-    fn list<'a>(
-        &self,
-        around: &Surroundings<'_>,
-        answers: &'a Answers,
-    ) -> Result<std::result::Result<List<'a>, Question>> {
+    /// Returns the result list: the stored list of the page token, or the results of a new search.
+    fn list<'a>(&self, ctx: &Ctx<'a>) -> Result<List<'a>, Stop> {
         if let Some(text) = &self.page_token {
-            let token = PageToken::parse(text)?;
-            let Some(found) = &answers.page else {
-                return Ok(Err(Question::Page { handle: token.handle }));
-            };
-            let position = token.open(found.as_ref(), around, &self.query_hash())?;
-            let items = found.iter().flat_map(|page| page.items.clone()).collect();
-            let page = found.as_ref();
-            return Ok(Ok(List { items, position, page, capped: false, tail_capped: false }));
+            let (page, position) = stored(ctx, text, &self.query_hash())?;
+            let (items, page) = (page.items.clone(), Some(page));
+            return Ok(List { items, position, page, capped: false, tail_capped: false });
         }
-        let Some(found) = &answers.recall else {
-            let query = self.asked()?;
-            return Ok(Err(Question::Recall { query, now_ms: around.unix_ms }));
-        };
-        let item = |hit: &Hit| PageItem {
+        let query = self.recall_query()?;
+        let now_ms = ctx.around.unix_ms;
+        let found = ctx.answers.recall(|| Question::Recall { query, now_ms })?;
+        let item = |hit: &RecallHit| PageItem {
             id: hit.id.clone(),
             offset: hit.passage.as_ref().map_or(0, |passage| passage.start as u64),
             score: hit.score,
             parts: hit.parts.filter(|_| self.explain).map(|parts| parts.to_vec()),
             similarity: hit.similarity.filter(|_| self.memories),
         };
-        Ok(Ok(List {
+        Ok(List {
             items: found.hits.iter().map(item).collect(),
             position: 0,
             page: None,
             capped: found.capped,
             tail_capped: found.tail_capped,
-        }))
+        })
     }
 }
 

@@ -2,15 +2,19 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::spec::{Access, Arguments, COST, Card, Command, Spec};
 use crate::error::{Error, Result};
-use crate::limits::{BLOCKS_MAX, JUSTIFICATION_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::memory::core::{Block, Core};
-use crate::memory::render;
-use crate::policy::{Answers, Draft, Promoted, Promotion, Question, Surroundings, check_name};
+use crate::limits::{BLOCKS_MAX, TEXT_BYTES_MAX};
+use crate::memory::core::Block;
+use crate::policy::{Ctx, Depends, Draft, Promotion, Step, Stop};
+use crate::trust::check_name;
+use crate::window::count_block;
+
+/// Maximum length in bytes of the justification for tainted text in the core, enough for one
+/// sentence.
+const JUSTIFICATION_BYTES_MAX: usize = 400;
 
 /// Arguments of `store_core`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +24,7 @@ pub struct StoreCore {
     pub block_id: String,
     /// The text.
     pub content: String,
-    /// How to write it.
+    /// How to write the block.
     #[serde(default)]
     pub policy: Policy,
 }
@@ -32,36 +36,53 @@ pub struct Policy {
     /// `replace` (default), `append` (adds a line), or `delete`.
     #[serde(default)]
     pub mode: Mode,
-    /// Pin or unpin the block; pinned blocks may take a quarter of the window together. Absent: as it is.
+    /// Pin or unpin the block; all pinned blocks together may take a quarter of the window. Absent:
+    /// unchanged.
     #[serde(default)]
     pub pinned: Option<bool>,
-    /// What the block is for; absent: as it is.
+    /// Purpose of the block; absent: unchanged.
     #[serde(default)]
     pub role: Option<String>,
-    /// Why this belongs into working memory, in one sentence: needed for text from outside that looks like an order. Never shown to the model.
+    /// Why this belongs into working memory, in one sentence: required for text from outside that
+    /// looks like an order. Never shown to the model.
     #[serde(default)]
     pub justification: Option<String>,
 }
 
-/// How the text joins what is there.
+/// How the text changes the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The text takes the block's place.
+    /// The text replaces the block's content.
     #[default]
     Replace,
     /// The text becomes a new last line.
     Append,
-    /// The block goes; `content` must be empty.
+    /// The block is removed; `content` must be empty.
     Delete,
 }
 
-/// Role of a block whose writer named none.
+/// Role of a block whose writer gives none.
 pub(super) const ROLE_DEFAULT: &str = "note";
 
-impl StoreCore {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for StoreCore {
+    const CARD: Card = Card {
+        title: "Write core memory",
+        description: "Write a block of working memory that stays in view. Use it for facts, preferences and plans that must not be \
+                    evicted; mode `append` adds a line, `delete` removes the block.",
+        destructive: true,
+        in_chat: true,
+        of_blocks: true,
+        example: r#"{"block_id": "human", "content": "Likes sailing."}"#,
+        result: &[
+            ("block_id", "string", "the block"),
+            ("_rev", "string", "revision of the memory"),
+            ("token_estimate", "integer", COST),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         check_name("block_id", &self.block_id)?;
         if self.content.len() > TEXT_BYTES_MAX {
             return Err(Error::argument(
@@ -78,44 +99,41 @@ impl StoreCore {
         }
         Ok(self)
     }
+}
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
+impl Command for StoreCore {
+    const SPEC: Spec = Spec::tool("store_core", Access::Write);
+
+    fn depends(&self) -> Depends {
+        Depends::Block(self.block_id.clone())
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
         let token_estimate = match self.policy.mode {
             Mode::Delete => {
-                super::fetch_core::find(core, &self.block_id)?;
+                super::fetch_core::find(ctx.core, &self.block_id)?;
                 draft.remove_block(&self.block_id);
                 0
             }
-            Mode::Replace | Mode::Append => match self.write(&mut draft, around, core, answers)? {
-                Ok(token_estimate) => token_estimate,
-                Err(question) => return Ok(Step::Ask(question)),
-            },
+            Mode::Replace | Mode::Append => self.write(&mut draft, ctx)?,
         };
-        let result = result(&self.block_id, token_estimate);
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        let result =
+            json!({"block_id": self.block_id, "_rev": null, "token_estimate": token_estimate});
+        ctx.finish(draft, result)
     }
+}
 
-    /// Writes the block; gives its cost, or what must be known first.
-    fn write(
-        &self,
-        draft: &mut Draft<'_>,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<std::result::Result<u64, Question>> {
-        let old = core.block(&self.block_id);
-        if old.is_none() && core.working_blocks.len() >= BLOCKS_MAX {
+impl StoreCore {
+    /// Writes the block, and returns its cost in tokens.
+    fn write(&self, draft: &mut Draft<'_>, ctx: &Ctx<'_>) -> Result<u64, Stop> {
+        let old = ctx.core.block(&self.block_id);
+        if old.is_none() && ctx.core.working_blocks.len() >= BLOCKS_MAX {
             return Err(Error::argument(
                 "block_id",
                 format!("there are {BLOCKS_MAX} blocks already: delete one"),
-            ));
+            )
+            .into());
         }
         let content = match (self.policy.mode, old) {
             (Mode::Append, Some(old)) if !old.content.is_empty() => {
@@ -131,11 +149,8 @@ impl StoreCore {
             justification: self.policy.justification.as_deref(),
         };
         let kept = old.filter(|_| self.policy.mode == Mode::Append);
-        let taint = match draft.promote(promotion, answers)? {
-            Promoted::Ask(question) => return Ok(Err(question)),
-            Promoted::Clean => kept.and_then(|old| old.taint.clone()),
-            Promoted::Justified(taint) => Some(taint),
-        };
+        let taint = draft.promote(promotion, ctx.answers)?;
+        let taint = taint.or_else(|| kept.and_then(|old| old.taint.clone()));
         let role = self.policy.role.clone().or(old.map(|b| b.role.clone()));
         let mut block = Block {
             id: self.block_id.clone(),
@@ -147,17 +162,17 @@ impl StoreCore {
             taint,
             escaped: false,
         };
-        render::settle_block(around.counter, &mut block);
+        count_block(ctx.around.counter, &mut block);
         let cost = block.token_estimate;
         match draft.after.working_blocks.iter_mut().find(|b| b.id == self.block_id) {
             Some(slot) => *slot = block,
             None => draft.after.working_blocks.push(block),
         }
-        Ok(Ok(cost))
+        Ok(cost)
     }
 }
 
-/// A justification is one line of so many bytes that says something.
+/// Checks that a justification is one non-empty line of at most [`JUSTIFICATION_BYTES_MAX`] bytes.
 fn check_justification(text: &str) -> Result<()> {
     let fault = |why: String| Err(Error::argument("policy.justification", why));
     if text.trim().is_empty() || text.len() > JUSTIFICATION_BYTES_MAX {
@@ -167,9 +182,4 @@ fn check_justification(text: &str) -> Result<()> {
         return fault("give one sentence, without line breaks and control characters".into());
     }
     Ok(())
-}
-
-fn result(block_id: &str, token_estimate: u64) -> Map<String, Value> {
-    let value = json!({"block_id": block_id, "_rev": null, "token_estimate": token_estimate});
-    value.as_object().cloned().unwrap_or_default()
 }

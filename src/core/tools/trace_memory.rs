@@ -1,46 +1,45 @@
-//! `trace_memory`: follows what joins the entries of a memory, from one of them on, page by page.
+//! `trace_memory`: starts at a message, a passage or an agent, follows relations from there, and
+//! returns the messages, passages and summaries that the trace reaches, page by page.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
-use super::spec::Step;
+use super::result_page::{ResultPage, items_of, query_hash, stored};
+use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
 use crate::chunk::{self, Leaf};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::limits::{PAGE_TOKENS_MAX, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
-use crate::memory::core::Core;
-use crate::memory::page::{Page, PageItem};
-use crate::memory::receipt;
+use crate::memory::page::PageItem;
 use crate::memory::tokens::TokenCounter;
-use crate::policy::{
-    Answers, Draft, Follow, PageToken, Place, Question, Reached, Surroundings, TraceQuery, Traced,
-    Vertex, nothing_to_trace, page_token, tokens,
-};
+use crate::policy::{Ctx, Question, Step, Stop};
+use crate::search::PageToken;
+use crate::trust::{Follow, Trace, TraceQuery, TraceStep, Vertex, VertexId, nothing_to_trace};
 
 /// Arguments of `trace_memory`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceMemory {
-    /// Where to begin: the `id` of a message or passage as a search shows it, the `seq` of a message as text, or `agent`.
+    /// Where to begin: the `id` of a message or passage as a search shows it, the `seq` of a
+    /// message as text, or `agent`.
     pub from: String,
-    /// What to follow; left out: everything.
+    /// Relations to follow; all relations by default.
     #[serde(default)]
     #[schemars(length(max = 9))]
     pub follow: Vec<Follow>,
-    /// Steps from the beginning.
+    /// Number of steps from the start.
     #[serde(default = "usual_depth")]
     #[schemars(range(min = 1, max = 3))]
     pub depth: u64,
-    /// How many messages before and after a message, and passages before and behind a passage.
+    /// Number of messages before and after a message, and of passages before and after a passage.
     #[serde(default = "usual_around")]
     #[schemars(range(min = 1, max = 8))]
     pub around: u64,
-    /// Most entries beside the first, over all pages.
+    /// Entries besides the first at most, over all pages.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 40))]
     pub limit: u64,
-    /// `next_page_token` of an earlier answer, to go on with its results; send the same arguments.
+    /// `next_page_token` of an earlier answer, to continue its results; send the same arguments.
     #[serde(default)]
     pub page_token: Option<String>,
 }
@@ -57,168 +56,130 @@ fn usual_limit() -> u64 {
     TRACE_LIMIT.0
 }
 
-impl TraceMemory {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for TraceMemory {
+    const CARD: Card = Card {
+        title: "Follow what is joined",
+        description: "See what something in memory is joined to: what was said around a message, which passages an answer cites and \
+                    which answers cite a passage, what a passage or summary was made from, where an evicted message went. Begin with an \
+                    `id` or `seq` that a search showed, or with `agent`. A page holds at most 512 tokens.",
+        example: r#"{"from": "17", "follow": ["cites", "around"]}"#,
+        result: &[
+            (
+                "results",
+                "array",
+                "entries: `n` is the place of each, `of` the place of the one that led to it, `by` how",
+            ),
+            ("tokens_added", "integer", ADDED),
+            ("next_page_token", "string?", NEXT),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         if self.follow.len() > Follow::ALL.len() {
             return Err(Error::argument("follow", format!("at most {}", Follow::ALL.len())));
         }
-        self.query(Place::Seq(0))?;
+        self.query(VertexId::Seq(0))?;
         if let Some(token) = &self.page_token {
             PageToken::parse(token)?;
         }
         Ok(self)
     }
+}
 
-    fn query(&self, from: Place) -> Result<TraceQuery> {
+impl Command for TraceMemory {
+    const SPEC: Spec = Spec { tells_messages: true, ..Spec::tool("trace_memory", Access::Search) };
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        match &self.page_token {
+            Some(token) => self.next_page(token, ctx),
+            None => self.first_page(ctx),
+        }
+    }
+}
+
+impl TraceMemory {
+    fn query(&self, from: VertexId) -> Result<TraceQuery> {
         TraceQuery::checked(from, &self.follow, self.depth, self.around, self.limit)
     }
 
-    /// Which result list answers this question. Pages are counted in the agent's encoding, so a list holds for one.
-    fn query_hash(&self, around: Surroundings<'_>, core: &Core) -> String {
-        let mut asked = json!({"from": self.from, "follow": self.follow, "depth": self.depth, "around": self.around,
-            "limit": self.limit, "encoding": core.encoding});
-        let releases = around.taint.releases(core);
-        if !releases.is_empty() {
-            asked["releases"] = releases.into();
-        }
-        receipt::sha256(&receipt::canonical_json(&asked))
+    /// Returns a digest of the arguments, by which a later call finds the stored result list.
+    fn query_hash(&self, ctx: &Ctx<'_>) -> String {
+        let asked = json!({"from": self.from, "follow": self.follow, "depth": self.depth, "around": self.around,
+            "limit": self.limit, "encoding": ctx.core.encoding});
+        query_hash(ctx, asked)
     }
 
-    /// Thinks: what the call finds, and what it keeps for its next pages.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        match &self.page_token {
-            Some(token) => self.next_page(token, around, core, answers),
-            None => self.first_page(around, core, answers),
-        }
-    }
-
-    fn first_page(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
-        let Some(traced) = &answers.traced else {
-            let query = self.query(Place::parse(&self.from, around.scope)?)?;
-            return Ok(Step::Ask(Question::Trace(Box::new(query))));
-        };
+    fn first_page(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let query = self.query(VertexId::parse(&self.from, ctx.around.scope)?)?;
+        let traced = ctx.answers.traced(|| Question::Trace(Box::new(query)))?;
         if traced.reached.is_empty() {
-            return Err(nothing_to_trace());
+            return Err(nothing_to_trace().into());
         }
-        let traced = &shown_of(around, core, traced);
+        let traced = &shown_of(ctx, traced);
         let leaves = leaves_of(traced);
-        let pieces = chunk::pages(around.counter, &leaves, PAGE_TOKENS_MAX);
+        let pieces = chunk::pages(ctx.around.counter, &leaves, PAGE_TOKENS_MAX);
         let items: Vec<PageItem> =
-            pieces.iter().map(|piece| kept(piece, &leaves[piece.row], traced.more)).collect();
+            pieces.iter().map(|piece| page_item(piece, &leaves[piece.row], traced.more)).collect();
         let results: Vec<Value> = pieces
             .iter()
             .take_while(|piece| piece.page == 1)
-            .map(|piece| leaves[piece.row].shown(around.counter, piece.start, piece.end))
+            .map(|piece| leaves[piece.row].part_value(ctx.around.counter, piece.start, piece.end))
             .collect();
-        let shown = Shown { next: results.len(), results, number: 1, more: traced.more };
-        self.close(around, core, answers, &items, shown, None)
+        let page = ResultPage { next: results.len(), results, number: 1, stored: None };
+        self.close(ctx, &items, page, traced.more)
     }
 
-    fn next_page(
-        &self,
-        token: &str,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let token = PageToken::parse(token)?;
-        let Some(page) = &answers.page else {
-            return Ok(Step::Ask(Question::Page { handle: token.handle }));
-        };
-        let position = token.open(page.as_ref(), &around, &self.query_hash(around, core))?;
-        let page = page.as_ref().expect("an opened list is there");
-        let items: Vec<Item> = page
-            .items
-            .iter()
-            .map(Item::of)
-            .collect::<Option<_>>()
-            .ok_or_else(|| Error::new(Code::Internal, "a stored result list is not a trace"))?;
-        let number = items[position].kept.page;
-        let next = items.iter().position(|item| item.kept.page > number).unwrap_or(items.len());
-        let Some(vertices) = &answers.vertices else {
-            let mut places = Vec::new();
-            for item in &items[position..next] {
-                let place = Place::parse(&item.kept.id, around.scope)?;
-                if !places.contains(&place) {
-                    places.push(place);
-                }
+    fn next_page(&self, token: &str, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let (page, position) = stored(ctx, token, &self.query_hash(ctx))?;
+        let items: Vec<PartPosition> = items_of(page, PartPosition::of)?;
+        let number = items[position].record.page;
+        let next = items.iter().position(|item| item.record.page > number).unwrap_or(items.len());
+        let mut places = Vec::new();
+        for item in &items[position..next] {
+            let place = VertexId::parse(&item.record.id, ctx.around.scope)?;
+            if !places.contains(&place) {
+                places.push(place);
             }
-            return Ok(Step::Ask(Question::Traced { places }));
-        };
+        }
+        let vertices = ctx.answers.vertices(|| Question::Traced { places })?;
         let results = (position..next)
             .map(|at| {
-                let behind = items.get(at + 1).filter(|other| other.kept.n == items[at].kept.n);
-                items[at].shown(around, core, vertices, behind.map(|other| other.start))
+                let behind = items.get(at + 1).filter(|other| other.record.n == items[at].record.n);
+                items[at].part_value(ctx, vertices, behind.map(|other| other.start))
             })
             .collect();
-        let more = items[position].kept.more;
-        let shown = Shown { results, number, next, more };
-        self.close(around, core, answers, &page.items, shown, Some((page, position)))
+        let more = items[position].record.more;
+        let shown = ResultPage { results, number, next, stored: Some((page, position)) };
+        self.close(ctx, &page.items, shown, more)
     }
 
-    /// Answers a page, or says that the window has no room for one; keeps what the next pages need.
+    /// Returns the answer with a page, or an answer that reports that the window has no room for
+    /// the page. Stores the result list if further pages follow.
     fn close(
         &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
+        ctx: &Ctx<'_>,
         items: &[PageItem],
-        shown: Shown,
-        kept: Option<(&Page, usize)>,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
-        let held = tokens(core).free < PAGE_TOKENS_MAX;
-        let next = match kept {
-            Some((_, position)) if held => position,
-            None if held => 0,
-            Some(_) | None => shown.next,
-        };
-        let mut writes = false;
-        let token = match kept {
-            Some((page, _)) => page_token(page, next),
-            None if next < items.len() => {
-                writes = true;
-                page_token(draft.keep_page(&self.query_hash(around, core), items.to_vec()), next)
-            }
-            None => None,
-        };
-        let cost = if held { 0 } else { chunk::page_cost(around.counter, &shown.results) };
-        let mut result = Map::new();
-        result.insert("results".into(), if held { json!([]) } else { json!(shown.results) });
-        result.insert("next_page_token".into(), json!(token));
-        result.insert("tokens_added".into(), cost.into());
-        result.insert("page_tokens".into(), cost.into());
-        result.insert("page".into(), shown.number.into());
-        result.insert("more".into(), shown.more.into());
-        if held {
-            result.insert("withheld".into(), "tokens".into());
-            result.insert("page_tokens_max".into(), PAGE_TOKENS_MAX.into());
+        page: ResultPage<'_>,
+        more: bool,
+    ) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
+        // The field `more` says whether the trace found more vertices than the limit allows.
+        let details = Map::from_iter([("more".to_owned(), more.into())]);
+        let answer = page.answer(ctx, &mut draft, &self.query_hash(ctx), items, details);
+        if !answer.keeps {
+            return Ok(Step::Read(answer.result));
         }
-        if !writes {
-            return Ok(Step::Read(result));
-        }
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, answer.result)
     }
 }
 
-/// One page of a trace, as it will be answered.
-struct Shown {
-    results: Vec<Value>,
-    /// Number of the page, from 1.
-    number: u64,
-    /// Place of the next page in the list; its length at the end.
-    next: usize,
-    /// Whether the trace found more than its limit let through.
-    more: bool,
-}
-
-/// An entry as it stands on a page.
+/// A vertex that the trace reached (a message, passage, summary or agent), with the attributes to
+/// show.
 struct Entry<'a> {
     told: Map<String, Value>,
     vertex: &'a Vertex,
@@ -229,7 +190,7 @@ impl Leaf for Entry<'_> {
         &self.vertex.text
     }
 
-    fn shown(&self, _: &dyn TokenCounter, start: usize, end: usize) -> Value {
+    fn part_value(&self, _: &dyn TokenCounter, start: usize, end: usize) -> Value {
         let text = self.text();
         let chars = |to: usize| text[..to].chars().count() as u64;
         let mut value = self.told.clone();
@@ -241,7 +202,8 @@ impl Leaf for Entry<'_> {
                 json!({"start": offset.start + from, "end": offset.start + to}),
             );
         }
-        // What is beyond the bound of a trace is a part that no page of it shows.
+        // A trace reads only the beginning of a long text, so `to` can stay below `of` even on the
+        // last page.
         if from > 0 || to < of {
             value.insert("part".into(), json!({"start": from, "end": to, "of": of}));
         }
@@ -249,26 +211,27 @@ impl Leaf for Entry<'_> {
     }
 }
 
-/// A trace with what may be told of its entries.
-fn shown_of(around: Surroundings<'_>, core: &Core, traced: &Traced) -> Traced {
+/// Returns the trace, in which an explanation replaces each text in quarantine.
+fn shown_of(ctx: &Ctx<'_>, traced: &Trace) -> Trace {
     let mut traced = traced.clone();
     for one in &mut traced.reached {
-        one.vertex = around.taint.vertex(core, &one.vertex);
+        one.vertex = ctx.around.taint.vertex(ctx.core, &one.vertex);
     }
     traced
 }
 
-fn leaves_of(traced: &Traced) -> Vec<Entry<'_>> {
+fn leaves_of(traced: &Trace) -> Vec<Entry<'_>> {
     let entry = |(n, one)| -> Entry<'_> {
-        let one: &Reached = one;
-        Entry { told: one.told(n as u64), vertex: &one.vertex }
+        let one: &TraceStep = one;
+        Entry { told: one.attributes(n as u64), vertex: &one.vertex }
     };
     traced.reached.iter().enumerate().map(entry).collect()
 }
 
-/// What a stored list keeps of a part: everything but the text, which is read again and shown if it is still the same.
+/// The stored form of a part of a vertex's text, without the text itself. A later call reads the
+/// text again, and shows it only if it has not changed.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct PartRecord {
     id: String,
     revision: String,
     page: u64,
@@ -277,14 +240,15 @@ struct Kept {
     told: Map<String, Value>,
 }
 
-/// A place of a stored list.
-struct Item {
-    kept: Kept,
+/// A decoded item of a stored list: a part of a vertex's text, and the byte index at which the part
+/// begins.
+struct PartPosition {
+    record: PartRecord,
     start: usize,
 }
 
-fn kept(piece: &chunk::Piece, entry: &Entry<'_>, more: bool) -> PageItem {
-    let kept = Kept {
+fn page_item(piece: &chunk::Piece, entry: &Entry<'_>, more: bool) -> PageItem {
+    let record = PartRecord {
         id: entry.vertex.id.clone(),
         revision: entry.vertex.revision.clone(),
         page: piece.page,
@@ -292,34 +256,29 @@ fn kept(piece: &chunk::Piece, entry: &Entry<'_>, more: bool) -> PageItem {
         more,
         told: entry.told.clone(),
     };
-    let id = serde_json::to_string(&kept).expect("plain values are JSON");
+    let id = serde_json::to_string(&record).expect("plain values are JSON");
     PageItem { id, offset: piece.start as u64, score: 0.0, parts: None, similarity: None }
 }
 
-impl Item {
+impl PartPosition {
     fn of(item: &PageItem) -> Option<Self> {
         Some(Self {
-            kept: serde_json::from_str(&item.id).ok()?,
+            record: serde_json::from_str(&item.id).ok()?,
             start: usize::try_from(item.offset).ok()?,
         })
     }
 
-    /// What is shown of it now; an entry that went or changed since is not shown in its place.
-    fn shown(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        found: &[Vertex],
-        end: Option<usize>,
-    ) -> Value {
-        let told = self.kept.told.clone();
-        let there = found.iter().find(|vertex| vertex.id == self.kept.id);
-        match there.map(|vertex| around.taint.vertex(core, vertex)) {
+    /// Returns the part of the vertex with the current text. If the vertex was removed or changed
+    /// after the trace, the text is null.
+    fn part_value(&self, ctx: &Ctx<'_>, found: &[Vertex], end: Option<usize>) -> Value {
+        let told = self.record.told.clone();
+        let there = found.iter().find(|vertex| vertex.id == self.record.id);
+        match there.map(|vertex| ctx.around.taint.vertex(ctx.core, vertex)) {
             Some(vertex)
-                if vertex.revision == self.kept.revision && self.start <= vertex.text.len() =>
+                if vertex.revision == self.record.revision && self.start <= vertex.text.len() =>
             {
                 let end = end.unwrap_or(vertex.text.len());
-                Entry { told, vertex: &vertex }.shown(around.counter, self.start, end)
+                Entry { told, vertex: &vertex }.part_value(ctx.around.counter, self.start, end)
             }
             there => {
                 let mut value = told;

@@ -1,42 +1,41 @@
-//! `write_recall`: writes entries straight into recall storage.
+//! `write_recall`: writes entries into recall storage without adding them to the window.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::append_fifo::{Parts, checked_parts, meta_of, own_flush};
-use super::spec::Step;
+use super::append_fifo::{Parts, checked_parts, meta_of};
+use super::spec::{Access, Arguments, Card, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, RECALL_ENTRIES_MAX};
-use crate::memory::core::Core;
 use crate::memory::message::{Role, SUMMARY};
-use crate::policy::{Answers, Draft, Surroundings};
+use crate::policy::{Ctx, Step, Stop};
 
 /// Arguments of `write_recall`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRecall {
-    /// What to keep, in order; at least one.
+    /// Entries to store, in order; at least one.
     #[schemars(length(min = 1, max = 256))]
     pub entries: Vec<Entry>,
 }
 
-/// One entry.
+/// An entry of recall storage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The text.
     pub content: String,
-    /// Who said it; the model itself unless given.
+    /// Role of the speaker; the model itself by default.
     #[serde(default = "assistant")]
     pub role: Role,
     /// Name of the speaker.
     #[serde(default)]
     pub name: Option<String>,
-    /// When it was said, by the client's clock; free text.
+    /// When the text was said, by the client's clock; free text.
     #[serde(default)]
     pub said_at: Option<String>,
-    /// Whether it sums up what was said, rather than being it.
+    /// Whether the entry is a summary of a conversation instead of a message.
     #[serde(default)]
     pub summary: bool,
 }
@@ -56,9 +55,20 @@ impl Entry {
     }
 }
 
-impl WriteRecall {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
+impl Arguments for WriteRecall {
+    const CARD: Card = Card {
+        title: "Write to recall",
+        description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
+        in_chat: true,
+        example: r#"{"entries": [{"content": "The boat lies at pier 4."}]}"#,
+        result: &[
+            ("inserted_ids", "array", "ids of the entries, in order"),
+            ("total_tokens", "integer", "tokens they would cost in the window"),
+        ],
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         if self.entries.is_empty() || self.entries.len() > RECALL_ENTRIES_MAX {
             return Err(Error::argument("entries", format!("give 1 to {RECALL_ENTRIES_MAX}")));
         }
@@ -74,15 +84,13 @@ impl WriteRecall {
         }
         Ok(self)
     }
+}
 
-    /// Thinks: what the call does to this core.
-    pub(super) fn step(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
+impl Command for WriteRecall {
+    const SPEC: Spec = Spec::tool("write_recall", Access::Write);
+
+    fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let mut draft = ctx.draft();
         let mut ids = Vec::with_capacity(self.entries.len());
         let mut total = 0;
         for entry in &self.entries {
@@ -96,7 +104,6 @@ impl WriteRecall {
             total += cost;
         }
         let result = json!({"inserted_ids": ids, "total_tokens": total});
-        let result = result.as_object().cloned().unwrap_or_default();
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
+        ctx.finish(draft, result)
     }
 }

@@ -1,4 +1,5 @@
-//! Whether a file is whole, sound and of one agent: line after line, before anything of it is written anywhere.
+//! Checks an export file line by line before an import writes any row. The file must be complete
+//! and valid, and must contain the rows of one agent.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -7,8 +8,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::part::Part;
-use super::row::{Owner, known, number, settled, text};
+use super::part::RowKind;
+use super::row::{Owner, check_attributes, number, settled, text};
 use super::tally::{FORMAT, Header, Tally, VERSION, line_of, parted};
 use crate::limits::{
     CHUNK_BYTES_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX, EXPORT_ROWS_MAX, KEY_BYTES_MAX,
@@ -22,52 +23,53 @@ use crate::memory::receipt;
 use crate::memory::schedule::Schedule;
 
 type Row = Map<String, Value>;
-type Said<T> = Result<T, String>;
+type CheckResult<T> = Result<T, String>;
 
-/// What a file turned out to hold.
+/// The content of a checked export.
 #[derive(Clone, Debug)]
-pub struct Checked {
-    /// Its first line.
+pub struct ImportPlan {
+    /// The header of the export.
     pub header: Header,
-    /// The core.
+    /// The agent's core, as a row of the file.
     pub core: Row,
-    /// The first copy of the core's texts.
+    /// The row of the first stored core version in the export.
     pub first: Row,
-    /// Schedules.
+    /// The agent's schedules, as rows of the file.
     pub schedules: Vec<Row>,
-    /// Rows of each part.
+    /// Number of rows of each kind in the export.
     pub counts: Value,
-    /// Rows in all.
+    /// Number of all rows in the export.
     pub rows: u64,
-    /// Hash of the state.
+    /// Digest of the export's rows.
     pub state: String,
-    /// Head of the hash chain.
+    /// Head of the agent's hash chain.
     pub chain_head: String,
 }
 
-/// Where a row stands among those of its part.
+/// A value by which the rows of one kind are sorted in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum RowId {
     Number(u64),
     Text(String),
 }
 
-/// A document and what was seen of it.
+/// Two counts of a document's chunks: the number that the document's row states, and the number
+/// that was read so far.
 #[derive(Debug)]
 struct Document {
     chunks: u64,
     seen: u64,
 }
 
-/// Takes one line after the other.
+/// Checks the lines of an export one after the other.
 #[derive(Debug)]
 pub struct Checker {
-    /// Schema of the program that reads.
+    /// Newest schema of an export that this program can read.
     schema: u64,
     header: Option<Header>,
     tally: Tally,
-    part: Part,
-    place: Option<Vec<Place>>,
+    part: RowKind,
+    place: Option<Vec<RowId>>,
     core: Option<(Row, Core)>,
     first: Option<Row>,
     schedules: Vec<Row>,
@@ -77,18 +79,19 @@ pub struct Checker {
     versions: BTreeSet<u64>,
     documents: HashMap<String, Document>,
     chunks: HashSet<[u8; 16]>,
-    ended: Option<Checked>,
+    ended: Option<ImportPlan>,
     lines: u64,
 }
 
 impl Checker {
-    /// Before the first line; `schema` is the newest that the caller knows.
+    /// Returns a checker that has read no line; `schema` is the newest schema that this program can
+    /// read.
     pub fn new(schema: u64) -> Self {
         Self {
             schema,
             header: None,
             tally: Tally::begun(""),
-            part: Part::Core,
+            part: RowKind::Core,
             place: None,
             core: None,
             first: None,
@@ -104,32 +107,34 @@ impl Checker {
         }
     }
 
-    /// The next line, without its end. The error says which line is wrong, and how.
-    pub fn line(&mut self, line: &str) -> Said<()> {
+    /// Checks the next line of an export, given without its line end. An error names the line's
+    /// number and the fault.
+    pub fn line(&mut self, line: &str) -> CheckResult<()> {
         self.lines += 1;
         let checked = match (&self.header, &self.ended) {
             (None, _) => self.begin(line),
-            (Some(_), Some(_)) => Err("stands behind the last one".into()),
+            (Some(_), Some(_)) => Err("follows the last line".into()),
             (Some(_), None) if line.starts_with("{\"in\":") => self.row(line),
             (Some(_), None) => self.end(line),
         };
         checked.map_err(|why| format!("line {} {why}", self.lines))
     }
 
-    /// Rows so far.
+    /// Returns the number of rows read so far.
     pub fn rows(&self) -> u64 {
         self.tally.rows()
     }
 
-    /// The whole, behind the last line.
-    pub fn finish(self) -> Said<Checked> {
+    /// Returns the content of the export after its last line was checked. Returns an error if lines
+    /// are missing.
+    pub fn finish(self) -> CheckResult<ImportPlan> {
         self.ended.ok_or_else(|| match self.lines {
             0 => "the file is empty".into(),
-            lines => format!("the file was cut off behind line {lines}"),
+            lines => format!("the file was cut off after line {lines}"),
         })
     }
 
-    fn begin(&mut self, line: &str) -> Said<()> {
+    fn begin(&mut self, line: &str) -> CheckResult<()> {
         let value = super::exact::exact(line)?;
         if value["format"] != FORMAT {
             return Err(format!("is not the first of an export (`format` is not `{FORMAT}`)"));
@@ -137,24 +142,24 @@ impl Checker {
         match value["version"].as_u64() {
             Some(VERSION) => {}
             Some(newer) if newer > VERSION => {
-                return Err(format!("says format {newer}, newer than {VERSION}: use a newer vctx"));
+                return Err(format!("has format {newer}, newer than {VERSION}: use a newer vctx"));
             }
-            _ => return Err("says no format version".into()),
+            _ => return Err("has no format version".into()),
         }
         let header: Header = serde_json::from_value(value).map_err(|e| format!("{e}"))?;
         if header.schema > self.schema {
             let (is, knows) = (header.schema, self.schema);
-            return Err(format!("says schema {is}, this vctx knows {knows}: use a newer vctx"));
+            return Err(format!("has schema {is}, this vctx knows {knows}: use a newer vctx"));
         }
         if header.line() != line {
-            return Err("is not written in the canonical way".into());
+            return Err("is not in canonical form".into());
         }
         if header
             .vector
             .as_ref()
             .is_some_and(|kind| kind.dimension == 0 || kind.dimension > DIMENSION_MAX)
         {
-            return Err(format!("says a dimension beyond 1 to {DIMENSION_MAX}"));
+            return Err(format!("has a dimension outside 1 to {DIMENSION_MAX}"));
         }
         name("agent", &header.agent)?;
         let (tenant, agent) = header.sealed_as.split_once(':').unwrap_or(("-", &header.sealed_as));
@@ -166,26 +171,26 @@ impl Checker {
         Ok(())
     }
 
-    fn row(&mut self, line: &str) -> Said<()> {
+    fn row(&mut self, line: &str) -> CheckResult<()> {
         let (part, row) = parted(line)?;
         if self.tally.rows() >= EXPORT_ROWS_MAX {
-            return Err(format!("is one more than the {EXPORT_ROWS_MAX} rows of an export"));
+            return Err(format!("exceeds the maximum of {EXPORT_ROWS_MAX} rows of an export"));
         }
-        known(part, &row)?;
+        check_attributes(part, &row)?;
         let place = place_of(part, &row, line)?;
         match part.cmp(&self.part) {
-            Ordering::Less => return Err("stands behind rows of a later kind".into()),
+            Ordering::Less => return Err("follows rows of a kind that must come after it".into()),
             Ordering::Greater => (self.part, self.place) = (part, None),
             Ordering::Equal => {}
         }
         match self.place.as_ref().map(|before| before.cmp(&place)) {
             None | Some(Ordering::Less) => {}
-            // Two events may be alike.
-            Some(Ordering::Equal) if part == Part::Events => {}
-            Some(_) => return Err("does not stand in its order, or comes twice".into()),
+            // Only memory events may have equal rows.
+            Some(Ordering::Equal) if part == RowKind::Events => {}
+            Some(_) => return Err("is out of order, or comes twice".into()),
         }
         self.place = Some(place);
-        if part != Part::Core && self.core.is_none() {
+        if part != RowKind::Core && self.core.is_none() {
             return Err("comes before the core".into());
         }
         self.judge(part, row)?;
@@ -193,47 +198,47 @@ impl Checker {
         Ok(())
     }
 
-    fn judge(&mut self, part: Part, row: Row) -> Said<()> {
+    fn judge(&mut self, part: RowKind, row: Row) -> CheckResult<()> {
         match part {
-            Part::Core => self.core(row),
-            Part::Versions => self.version(row),
-            Part::Messages => self.message(row),
-            Part::Recall => {
+            RowKind::Core => self.core(row),
+            RowKind::Versions => self.version(row),
+            RowKind::Messages => self.message(row),
+            RowKind::Recall => {
                 self.message_at(&row, "id")?;
                 if !row.get("payload").is_some_and(Value::is_object) {
                     return Err("has no payload".into());
                 }
                 number(&row, "summary_rev").map(drop)
             }
-            Part::RecallVectors => {
+            RowKind::RecallVectors => {
                 self.message_at(&row, "id")?;
                 text(&row, "fingerprint")?;
                 vector(&row, None)
             }
-            Part::Manifests => self.manifest(&row),
-            Part::Passages => self.passage(&row),
-            Part::Cites => {
+            RowKind::Manifests => self.manifest(&row),
+            RowKind::Passages => self.passage(&row),
+            RowKind::Cites => {
                 self.message_at(&row, "message")?;
                 self.chunk(&row)
             }
-            Part::Derived => self.derived(&row),
-            Part::Prompts => self.typed::<Prompt>(part, &row).map(drop),
-            Part::ToolSets => match self.typed::<ToolSet>(part, &row)?.holds() {
+            RowKind::Derived => self.derived(&row),
+            RowKind::Prompts => self.typed::<Prompt>(part, &row).map(drop),
+            RowKind::ToolSets => match self.typed::<ToolSet>(part, &row)?.holds() {
                 true => Ok(()),
-                false => Err("has another text than its digest says".into()),
+                false => Err("has a text that does not match its digest".into()),
             },
-            Part::Answers => answer(&row),
-            Part::Schedules => {
+            RowKind::Answers => answer(&row),
+            RowKind::Schedules => {
                 self.typed::<Schedule>(part, &row)?;
                 self.schedules.push(row);
                 Ok(())
             }
-            Part::Events => self.typed::<Event>(part, &row).map(drop),
+            RowKind::Events => self.typed::<Event>(part, &row).map(drop),
         }
     }
 
-    /// The row as it would lie in a database, read as what it must be there.
-    fn typed<T: serde::de::DeserializeOwned>(&self, part: Part, row: &Row) -> Said<T> {
+    /// Decodes a row of an export as the type that is stored in the database.
+    fn typed<T: serde::de::DeserializeOwned>(&self, part: RowKind, row: &Row) -> CheckResult<T> {
         let header = self.header.as_ref().ok_or("comes before the first line")?;
         let owner = Owner {
             scope: header.sealed_as.clone(),
@@ -247,24 +252,24 @@ impl Checker {
             .map_err(|e| format!("is no row of {}: {}", part.collection(), said_without_values(&e)))
     }
 
-    fn core(&mut self, row: Row) -> Said<()> {
-        let core: Core = self.typed(Part::Core, &row)?;
+    fn core(&mut self, row: Row) -> CheckResult<()> {
+        let core: Core = self.typed(RowKind::Core, &row)?;
         if core.queue.next_seq != core.chain.length + 1 || core.queue.head_seq > core.queue.next_seq
         {
-            return Err("has a queue that does not fit its chain".into());
+            return Err("has a queue that does not fit its hash chain".into());
         }
         self.core = Some((row, core));
         Ok(())
     }
 
-    fn version(&mut self, row: Row) -> Said<()> {
+    fn version(&mut self, row: Row) -> CheckResult<()> {
         let version = number(&row, "version")?;
         if self.versions.is_empty() && version != 1 {
             return Err("is not the first copy of the texts".into());
         }
         let last = self.core.as_ref().map_or(0, |(_, core)| core.version);
         if version > last {
-            return Err("is a copy of a version that is not yet".into());
+            return Err("has a version that is later than the version of the core".into());
         }
         text(&row, "ts")?;
         for (name, is) in [
@@ -283,8 +288,8 @@ impl Checker {
         Ok(())
     }
 
-    fn message(&mut self, row: Row) -> Said<()> {
-        let message: Message = self.typed(Part::Messages, &row)?;
+    fn message(&mut self, row: Row) -> CheckResult<()> {
+        let message: Message = self.typed(RowKind::Messages, &row)?;
         let sealed_as = self.header.as_ref().map_or("", |header| &header.sealed_as);
         let id = uuid(&message.key)?;
         let seq = self.ids.len() as u64 + 1;
@@ -301,7 +306,7 @@ impl Checker {
             return Err("does not follow in the hash chain".into());
         }
         if message.created_at <= self.said_at {
-            return Err("is not later than the message before".into());
+            return Err("has a time that is not later than the time of the previous message".into());
         }
         if let Some(original) = &message.copy_of
             && !self.ids.contains_key(&uuid(original)?)
@@ -316,8 +321,8 @@ impl Checker {
         Ok(())
     }
 
-    /// The message that a row belongs to must be there, at the place that the row says.
-    fn message_at(&self, row: &Row, name: &str) -> Said<()> {
+    /// Checks that a row refers to a message of this file and contains the seq of this message.
+    fn message_at(&self, row: &Row, name: &str) -> CheckResult<()> {
         let id = uuid(text(row, name)?)?;
         match self.ids.get(&id) {
             Some(seq) if *seq == number(row, "seq")? => Ok(()),
@@ -325,10 +330,10 @@ impl Checker {
         }
     }
 
-    fn manifest(&mut self, row: &Row) -> Said<()> {
+    fn manifest(&mut self, row: &Row) -> CheckResult<()> {
         let doc_id = text(row, "doc_id")?;
         if doc_id.is_empty() || doc_id.len() > DOC_ID_BYTES_MAX {
-            return Err(format!("has a `doc_id` beyond 1 to {DOC_ID_BYTES_MAX} bytes"));
+            return Err(format!("has a `doc_id` outside 1 to {DOC_ID_BYTES_MAX} bytes"));
         }
         if !row.get("provenance").is_some_and(Value::is_object) {
             return Err("has no provenance".into());
@@ -338,9 +343,9 @@ impl Checker {
         Ok(())
     }
 
-    fn passage(&mut self, row: &Row) -> Said<()> {
+    fn passage(&mut self, row: &Row) -> CheckResult<()> {
         let kind = self.header.as_ref().and_then(|header| header.vector.as_ref());
-        let kind = kind.ok_or("has a vector of which the first line does not tell")?;
+        let kind = kind.ok_or("has a vector that the first line does not describe")?;
         vector(row, Some(kind.dimension.into()))?;
         if text(row, "text")?.len() > CHUNK_BYTES_MAX * CHUNK_GROWTH {
             return Err("is longer than a chunk".into());
@@ -352,7 +357,7 @@ impl Checker {
         let document =
             self.documents.get_mut(doc_id).ok_or("is a chunk of no document of this file")?;
         if index != document.seen || index >= document.chunks {
-            return Err(format!("is chunk {index}, where {} comes next", document.seen));
+            return Err(format!("is chunk {index}, but chunk {} comes next", document.seen));
         }
         document.seen += 1;
         if !self.chunks.insert(chunk_mark(doc_id, text(row, "chunk_id")?)) {
@@ -361,17 +366,17 @@ impl Checker {
         Ok(())
     }
 
-    fn chunk(&self, row: &Row) -> Said<()> {
+    fn chunk(&self, row: &Row) -> CheckResult<()> {
         let mark = chunk_mark(text(row, "doc_id")?, text(row, "chunk_id")?);
         let known = self.chunks.contains(&mark);
         known.then_some(()).ok_or_else(|| "ends at no chunk of this file".into())
     }
 
-    fn derived(&self, row: &Row) -> Said<()> {
+    fn derived(&self, row: &Row) -> CheckResult<()> {
         if let Some(before) = row.get("before").filter(|_| !row.contains_key("message")) {
             let before = before.as_u64().ok_or("has a bad `before`")?;
             if !self.versions.contains(&before) {
-                return Err("ends at no summary of this file".into());
+                return Err("does not end at a summary of this file".into());
             }
         } else if row.contains_key("before")
             || !self.ids.contains_key(&uuid(text(row, "message")?)?)
@@ -387,23 +392,23 @@ impl Checker {
         }
     }
 
-    fn end(&mut self, line: &str) -> Said<()> {
+    fn end(&mut self, line: &str) -> CheckResult<()> {
         let (row, core) = self.core.take().ok_or("comes before the core")?;
         let first = self.first.take().ok_or("comes before the first copy of the texts")?;
         if core.chain.head != self.chain || core.chain.length != self.ids.len() as u64 {
-            return Err("ends messages that are not those under the core's chain".into());
+            return Err("follows messages that do not match the core's hash chain".into());
         }
         if self.documents.values().any(|document| document.seen != document.chunks) {
-            return Err("ends a document whose chunks are not all there".into());
+            return Err("ends a document with missing chunks".into());
         }
         if self.tally.trailer(&self.chain) != line {
-            return Err("does not tell what stands before it: the file was changed or cut".into());
+            return Err("does not match the lines before it: the file was changed or cut".into());
         }
         let header = self.header.clone().ok_or("comes before the first line")?;
         if header.vector.is_some() == self.documents.is_empty() {
-            return Err("ends documents that the first line does not tell of".into());
+            return Err("follows documents that do not fit the vectors of the first line".into());
         }
-        self.ended = Some(Checked {
+        self.ended = Some(ImportPlan {
             header,
             core: row,
             first,
@@ -417,60 +422,62 @@ impl Checker {
     }
 }
 
-/// Room beyond the limit of a chunk: what was taken in under another limit is taken in again.
+/// Factor by which the text of an imported chunk may exceed [`CHUNK_BYTES_MAX`], because the chunk
+/// may have been ingested under another limit.
 const CHUNK_GROWTH: usize = 64;
 
-impl Checked {
-    /// The lines of what is written last and at once: core, first copy of texts, schedules.
-    pub fn held_back(&self) -> impl Iterator<Item = (Part, String)> {
-        let rows = [(Part::Core, &self.core), (Part::Versions, &self.first)];
-        let schedules = self.schedules.iter().map(|row| (Part::Schedules, row));
+impl ImportPlan {
+    /// Returns the rows that an import writes last, in one transaction: the core, the first stored
+    /// core version, and the schedules.
+    pub fn held_back(&self) -> impl Iterator<Item = (RowKind, String)> {
+        let rows = [(RowKind::Core, &self.core), (RowKind::Versions, &self.first)];
+        let schedules = self.schedules.iter().map(|row| (RowKind::Schedules, row));
         rows.into_iter().chain(schedules).map(|(part, row)| (part, line_of(part, row)))
     }
 
-    /// What is told of it.
-    pub fn told(&self) -> Value {
+    /// Returns the answer that reports the content of a checked export.
+    pub fn answer(&self) -> Value {
         json!({"agent": self.header.agent, "sealed_as": self.header.sealed_as, "rows": self.rows, "counts": self.counts,
             "state": self.state, "chain_head": self.chain_head})
     }
 }
 
-fn place_of(part: Part, row: &Row, line: &str) -> Said<Vec<Place>> {
-    let n = |name: &str| number(row, name).map(Place::Number);
-    let t = |name: &str| text(row, name).map(|text| Place::Text(text.to_owned()));
-    let whole = || Place::Text(line.to_owned());
+fn place_of(part: RowKind, row: &Row, line: &str) -> CheckResult<Vec<RowId>> {
+    let n = |name: &str| number(row, name).map(RowId::Number);
+    let t = |name: &str| text(row, name).map(|text| RowId::Text(text.to_owned()));
+    let whole = || RowId::Text(line.to_owned());
     Ok(match part {
-        Part::Core => Vec::new(),
-        Part::Versions => vec![n("version")?],
-        Part::Messages | Part::Recall => vec![n("seq")?],
-        Part::RecallVectors => vec![n("seq")?, n("passage")?],
-        Part::Manifests => vec![t("doc_id")?],
-        Part::Passages => vec![t("doc_id")?, n("index")?],
-        Part::Cites => vec![n("seq")?, t("doc_id")?, t("chunk_id")?],
-        Part::Derived => match row.get("chunk") {
-            None => vec![Place::Number(0), n("version")?, whole()],
+        RowKind::Core => Vec::new(),
+        RowKind::Versions => vec![n("version")?],
+        RowKind::Messages | RowKind::Recall => vec![n("seq")?],
+        RowKind::RecallVectors => vec![n("seq")?, n("passage")?],
+        RowKind::Manifests => vec![t("doc_id")?],
+        RowKind::Passages => vec![t("doc_id")?, n("index")?],
+        RowKind::Cites => vec![n("seq")?, t("doc_id")?, t("chunk_id")?],
+        RowKind::Derived => match row.get("chunk") {
+            None => vec![RowId::Number(0), n("version")?, whole()],
             Some(Value::Object(chunk)) => {
-                let of = |name: &str| text(chunk, name).map(|text| Place::Text(text.to_owned()));
-                vec![Place::Number(1), of("doc_id")?, of("chunk_id")?, t("message")?]
+                let of = |name: &str| text(chunk, name).map(|text| RowId::Text(text.to_owned()));
+                vec![RowId::Number(1), of("doc_id")?, of("chunk_id")?, t("message")?]
             }
             Some(_) => return Err("has a bad `chunk`".into()),
         },
-        Part::Prompts => vec![n("turn")?],
-        Part::ToolSets => vec![t("digest")?],
-        Part::Answers => {
+        RowKind::Prompts => vec![n("turn")?],
+        RowKind::ToolSets => vec![t("digest")?],
+        RowKind::Answers => {
             vec![
                 t("key")?,
-                Place::Number(row.get("part").and_then(Value::as_u64).map_or(0, |p| p + 1)),
+                RowId::Number(row.get("part").and_then(Value::as_u64).map_or(0, |p| p + 1)),
             ]
         }
-        Part::Schedules => vec![t("name")?],
-        Part::Events => vec![t("ts")?, whole()],
+        RowKind::Schedules => vec![t("name")?],
+        RowKind::Events => vec![t("ts")?, whole()],
     })
 }
 
-/// Puts rows of one part in order, as they must stand in a file.
-pub fn in_order(part: Part, rows: Vec<Row>) -> Said<Vec<Row>> {
-    let placed: Said<Vec<(Vec<Place>, Row)>> = rows
+/// Sorts rows of one kind into the order that an export file requires.
+pub fn in_order(part: RowKind, rows: Vec<Row>) -> CheckResult<Vec<Row>> {
+    let placed: CheckResult<Vec<(Vec<RowId>, Row)>> = rows
         .into_iter()
         .map(|row| Ok((place_of(part, &row, &line_of(part, &row))?, row)))
         .collect();
@@ -479,19 +486,19 @@ pub fn in_order(part: Part, rows: Vec<Row>) -> Said<Vec<Row>> {
     Ok(placed.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Names of agents and tenants, as they may stand in keys.
-fn name(what: &str, text: &str) -> Said<()> {
+/// Checks the name of an agent or tenant.
+fn name(what: &str, text: &str) -> CheckResult<()> {
     let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(known);
     (fits && text != "." && text != "..").then_some(()).ok_or_else(|| format!("has a bad `{what}`"))
 }
 
-/// An id of a message in its one form.
-fn uuid(text: &str) -> Said<u128> {
+/// Parses the id of a message, which must be a UUID in canonical form.
+fn uuid(text: &str) -> CheckResult<u128> {
     let id = Uuid::try_parse(text).map_err(|_| "has an id that is no UUID")?;
     match id.hyphenated().to_string() == text {
         true => Ok(id.as_u128()),
-        false => Err("has an id that is not written in the canonical way".into()),
+        false => Err("has an id that is not in canonical form".into()),
     }
 }
 
@@ -501,7 +508,7 @@ fn chunk_mark(doc_id: &str, chunk_id: &str) -> [u8; 16] {
     mark
 }
 
-fn vector(row: &Row, dimension: Option<u64>) -> Said<()> {
+fn vector(row: &Row, dimension: Option<u64>) -> CheckResult<()> {
     let Some(Value::Array(items)) = row.get("embedding") else {
         return Err("has no vector".into());
     };
@@ -512,10 +519,10 @@ fn vector(row: &Row, dimension: Option<u64>) -> Said<()> {
     fits.then_some(()).ok_or_else(|| "has a vector of another dimension".into())
 }
 
-fn answer(row: &Row) -> Said<()> {
+fn answer(row: &Row) -> CheckResult<()> {
     let key = text(row, "key")?;
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
-        return Err(format!("has a key beyond 1 to {KEY_BYTES_MAX} bytes"));
+        return Err(format!("has a key whose length is not 1 to {KEY_BYTES_MAX} bytes"));
     }
     let part = row.get("part").is_none_or(Value::is_u64);
     let response = row.get("response").is_some_and(Value::is_object);
@@ -525,7 +532,8 @@ fn answer(row: &Row) -> Said<()> {
     (part && response).then_some(()).ok_or_else(|| "is no answer to a call".into())
 }
 
-/// What serde says, without values of the file.
+/// Returns the message of a serde error without values from the file, because these may be texts of
+/// a memory.
 fn said_without_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(": ").next().unwrap_or_default().to_owned()

@@ -1,14 +1,15 @@
-//! JSON read exactly: no name twice, and each number the double that is nearest to its digits.
+//! Parses JSON exactly: duplicate names are refused, and each number becomes the nearest double.
 
 use serde_json::{Number, Value};
 
-use crate::memory::plain::Plain;
+use crate::memory::strict_json::StrictJson;
 
-/// Reads a text. `serde_json` may miss a double by its last bit; vectors must survive any number of trips, so numbers with a fraction are read
-/// a second time by the standard library, which does not. The error says what is wrong, and where in the text.
+/// Parses a JSON text. `serde_json` may round the last bit of a fraction wrongly, so the standard
+/// library parses fractions again. An agent's vectors therefore do not change when the agent is
+/// exported and imported. An error states the fault and its position.
 pub fn exact(text: &str) -> Result<Value, String> {
-    let read = serde_json::from_str::<Plain>(text);
-    let Plain(mut value) = read.map_err(|e| match e.is_data() {
+    let read = serde_json::from_str::<StrictJson>(text);
+    let StrictJson(mut value) = read.map_err(|e| match e.is_data() {
         true => format!("names an attribute twice before column {}", e.column()),
         false => format!("is not JSON at column {}", e.column()),
     })?;
@@ -17,7 +18,8 @@ pub fn exact(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Gives every double its exact value: attributes and items come in the order of the text.
+/// Replaces each floating-point number in a JSON value by the double that is nearest to the number
+/// in `text`. `numbers` yields all numbers in the order of the text.
 fn mend(value: &mut Value, text: &str, numbers: &mut Numbers<'_>) -> Result<(), String> {
     match value {
         Value::Number(number) => {
@@ -34,7 +36,7 @@ fn mend(value: &mut Value, text: &str, numbers: &mut Numbers<'_>) -> Result<(), 
     }
 }
 
-/// The places of numbers in a text that is JSON.
+/// Finds the numbers in a JSON text, in order.
 struct Numbers<'a> {
     text: &'a [u8],
     at: usize,

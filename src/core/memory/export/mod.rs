@@ -1,4 +1,5 @@
-//! An agent as a file: rows that name no agent, in one order, one to a line; and the check that such a file is whole and sound.
+//! Exports an agent as a file, and checks export files. A file has one row per line in a fixed
+//! order, and no row contains the agent's name.
 
 mod check;
 mod exact;
@@ -7,11 +8,8 @@ mod row;
 mod tally;
 
 pub use check::in_order;
-pub use check::{Checked, Checker};
+pub use check::{Checker, ImportPlan};
 pub use exact::exact;
-pub use part::Part;
+pub use part::RowKind;
 pub use row::{Owner, carried, settled};
 pub use tally::{Header, Tally, VectorKind, line_of, parted};
-
-#[cfg(test)]
-mod tests;

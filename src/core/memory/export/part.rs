@@ -1,40 +1,41 @@
-//! What an export is made of: its parts in their order, the collection of each, and the attributes that its rows may have.
+//! The kinds of rows of an export file, in order, with the collection and the attributes of each
+//! kind.
 
-/// A kind of row. The order of the variants is the order in a file.
+/// A kind of row in an export file. The order of the variants is the order of the rows in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// The core: one row.
+pub enum RowKind {
+    /// The agent's core, in a single row.
     Core,
-    /// Copies of its texts.
+    /// Stored core versions: rows of `core_versions`, each with the core's texts of one version.
     Versions,
-    /// Messages.
+    /// Messages of the agent's log.
     Messages,
     /// Entries of recall storage.
     Recall,
-    /// Their vectors.
+    /// Vectors of the entries of recall storage.
     RecallVectors,
     /// Documents of the archive.
     Manifests,
-    /// Their chunks.
+    /// Chunks of the archive's documents.
     Passages,
-    /// Which answer cites which chunk.
+    /// Edges from a model's answers to the chunks that the answers cite.
     Cites,
-    /// What summaries and chunks were made of.
+    /// Edges from a summary or a chunk to its sources, which are messages and earlier summaries.
     Derived,
-    /// Prompts that were sent.
+    /// Prompts that were sent to a model.
     Prompts,
-    /// Tools that were offered with them.
+    /// Sets of tools that prompts offered to a model.
     ToolSets,
-    /// Answers to calls, by the caller's idempotency keys.
+    /// Stored answers to calls, found by the callers' idempotency keys.
     Answers,
-    /// Schedules.
+    /// Schedules, which post events.
     Schedules,
-    /// Events.
+    /// Memory events.
     Events,
 }
 
-impl Part {
-    /// All of them, in order.
+impl RowKind {
+    /// All kinds of rows, in the order of an export file.
     pub const ALL: [Self; 14] = [
         Self::Core,
         Self::Versions,
@@ -52,7 +53,8 @@ impl Part {
         Self::Events,
     ];
 
-    /// The collection that its rows lie in; its name in a file.
+    /// Returns the collection of this kind of row. In a file, the kind is named after its
+    /// collection.
     pub fn collection(self) -> &'static str {
         match self {
             Self::Core => "core_memory",
@@ -72,12 +74,13 @@ impl Part {
         }
     }
 
-    /// The part of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the kind of row with the given name, which is the name of its collection.
+    pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.collection() == name)
     }
 
-    /// Attributes that a row in a file may have. One that is not here is refused on the way out too, so that nothing stays behind unseen.
+    /// Returns the attributes that a row of this kind may have. An export fails on a row with
+    /// another attribute, so that no attribute is lost silently.
     pub fn attributes(self) -> impl Iterator<Item = &'static str> {
         let names = match self {
             Self::Core => {

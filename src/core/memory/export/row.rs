@@ -1,14 +1,17 @@
-//! Rows on their way out and in: what names the agent or its database is left behind, and put back for whoever takes the row in.
+//! Converts rows for export and import: an export removes the names of the agent and its tenant,
+//! and an import adds the names of the new agent and tenant.
 //!
-//! A row in a file says nothing of whose it is: no name, no key made from one. So a file holds no row of another agent, and the state of an
-//! agent has one hash wherever it lies and whatever it is called. Only messages keep their ids, which lie under their digests.
+//! A row in an export file contains neither the agent's name nor a key derived from the agent's
+//! name. The digest of an agent's rows therefore does not depend on the agent's name. An export
+//! fails on a row of another agent. Only messages keep their ids, because a message's digest
+//! includes its id.
 
 use serde_json::{Map, Value, json};
 
-use super::part::Part;
+use super::part::RowKind;
 use super::tally::VectorKind;
 use crate::memory::archive::{attribute, derived, manifest_key, passage_key};
-use crate::memory::joined::{joined_key, version_key};
+use crate::memory::edges::{joined_key, version_key};
 use crate::memory::message::TAINT;
 use crate::memory::prompt::prompt_key;
 use crate::memory::recall_vector::vector_key;
@@ -17,32 +20,37 @@ use crate::memory::schedule::schedule_key;
 
 type Row = Map<String, Value>;
 
-/// What a row says of its vector, and the first line of a file for all of them.
+/// Attributes that have the same value for all vectors of an export file. Only the file's first
+/// line contains these attributes.
 const KIND: [&str; 4] = ["dimension", "embedding_version", "metric", "model_id"];
 
-/// Whose a row is in its database.
+/// The agent that owns the rows in a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Key of the core.
+    /// Key of this agent's core.
     pub scope: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
-    /// The name under the digests of its messages.
+    /// The agent's name that the digests of messages contain. An import under another name keeps
+    /// this value.
     pub sealed_as: String,
-    /// What the vectors are that serve there.
+    /// Model, version, dimension and metric of the vectors that the database currently uses.
     pub vector: Option<VectorKind>,
-    /// Number of their setting.
+    /// Number of the database's vector setting.
     pub number: u64,
 }
 
-/// Key of a record of a call: of the agent's name and the caller's key; a part of a call has its own.
+/// Returns the key of a stored answer, derived from the agent's name and the caller's idempotency
+/// key. If the document is ingested in parts, each part has its own answer, whose key also includes
+/// the part's number.
 fn answer_key(scope: &str, key: &str, part: Option<u64>) -> String {
     let whole = sha256(&format!("{scope}\0{key}"));
     part.map_or_else(|| whole.clone(), |part| sha256(&format!("{whole}\0part\0{part}")))
 }
 
-/// A row as it stands in a file, from the row of a database. The error says what of it cannot go into a file.
-pub fn carried(part: Part, mut row: Row, owner: &Owner) -> Result<Row, String> {
+/// Converts a row of the database into a row of an export file. An error says why the row cannot be
+/// exported.
+pub fn carried(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String> {
     let scope = owner.scope.as_str();
     row.shift_remove("_id");
     row.shift_remove("_rev");
@@ -53,75 +61,75 @@ pub fn carried(part: Part, mut row: Row, owner: &Owner) -> Result<Row, String> {
         return Err("is another agent's".into());
     }
     let expected = match part {
-        Part::Core => {
+        RowKind::Core => {
             drop_equal(&mut row, "tenant", &owner.tenant)?;
             row.shift_remove("sealed_as");
             row.shift_remove("moving");
             shorten_kept(&mut row, scope)?;
             Some(scope.to_owned())
         }
-        Part::Versions => {
+        RowKind::Versions => {
             shorten_kept(&mut row, scope)?;
             Some(version_key(scope, number(&row, "version")?))
         }
-        Part::Messages => {
+        RowKind::Messages => {
             row.insert("id".into(), key.clone().into());
             row.shift_remove("tainted_seq");
             None
         }
-        Part::Recall => {
+        RowKind::Recall => {
             drop_equal(&mut row, "_from", &format!("core_memory/{scope}"))?;
             drop_equal(&mut row, "_to", &format!("messages/{key}"))?;
             row.insert("id".into(), key.clone().into());
             None
         }
-        Part::RecallVectors => Some(vector_of(&row)?),
-        Part::Manifests => {
+        RowKind::RecallVectors => Some(vector_of(&row)?),
+        RowKind::Manifests => {
             row.shift_remove("embedded");
             row.retain(|name, _| !KIND.contains(&name.as_str()));
             drop_owner(&mut row, scope)?;
             Some(manifest_key(scope, text(&row, "doc_id")?))
         }
-        Part::Passages => {
+        RowKind::Passages => {
             drop_owner(&mut row, scope)?;
             row.retain(|name, _| !KIND.contains(&name.as_str()));
             rename_vectors(&mut row, owner.number);
             row.shift_remove("tainted_key");
             Some(passage_key(scope, text(&row, "doc_id")?, text(&row, "chunk_id")?))
         }
-        Part::Cites => Some(carry_cite(&mut row, scope)?),
-        Part::Derived => Some(carry_derived(&mut row, scope)?),
-        Part::Prompts => Some(prompt_key(scope, number(&row, "turn")?)),
-        Part::ToolSets => Some(format!("{scope}:{}", text(&row, "digest")?)),
-        Part::Answers => {
+        RowKind::Cites => Some(carry_cite(&mut row, scope)?),
+        RowKind::Derived => Some(carry_derived(&mut row, scope)?),
+        RowKind::Prompts => Some(prompt_key(scope, number(&row, "turn")?)),
+        RowKind::ToolSets => Some(format!("{scope}:{}", text(&row, "digest")?)),
+        RowKind::Answers => {
             Some(answer_key(scope, text(&row, "key")?, row.get("part").and_then(Value::as_u64)))
         }
-        Part::Schedules => {
+        RowKind::Schedules => {
             drop_equal(&mut row, "tenant", &owner.tenant)?;
             Some(schedule_key(scope, text(&row, "name")?))
         }
-        Part::Events => None,
+        RowKind::Events => None,
     };
     if expected.is_some_and(|expected| expected != key) {
-        return Err("has a key that is not made from what it holds".into());
+        return Err("has a key that is not made from its content".into());
     }
-    known(part, &row)?;
+    check_attributes(part, &row)?;
     Ok(row)
 }
 
-/// Refuses attributes that a row of a file does not have.
-pub(super) fn known(part: Part, row: &Row) -> Result<(), String> {
+/// Refuses attributes that a row of an export file may not have.
+pub(super) fn check_attributes(part: RowKind, row: &Row) -> Result<(), String> {
     let unknown = row.keys().find(|name| part.attributes().all(|known| known != name.as_str()));
     unknown.map_or(Ok(()), |name| Err(format!("has the unknown attribute `{name}`")))
 }
 
-/// A row of a database, from a row of a file that was checked.
-pub fn settled(part: Part, mut row: Row, owner: &Owner) -> Result<Row, String> {
+/// Converts a checked row of an export file into a row of the owner's database.
+pub fn settled(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String> {
     let scope = owner.scope.as_str();
     let mut key = None;
     let mut whose = true;
     match part {
-        Part::Core => {
+        RowKind::Core => {
             lengthen_kept(&mut row, scope);
             row.insert("tenant".into(), owner.tenant.as_str().into());
             if owner.sealed_as != scope {
@@ -129,31 +137,31 @@ pub fn settled(part: Part, mut row: Row, owner: &Owner) -> Result<Row, String> {
             }
             key = Some(scope.to_owned());
         }
-        Part::Versions => {
+        RowKind::Versions => {
             lengthen_kept(&mut row, scope);
             key = Some(version_key(scope, number(&row, "version")?));
         }
-        Part::Messages => {
+        RowKind::Messages => {
             let marked = row.get("meta").is_some_and(|meta| !meta[TAINT].is_null());
             if marked && row.get("kind").is_some_and(|kind| kind != "copy") {
                 row.insert("tainted_seq".into(), number(&row, "seq")?.into());
             }
             key = Some(taken_text(&mut row, "id")?);
         }
-        Part::Recall => {
+        RowKind::Recall => {
             let id = taken_text(&mut row, "id")?;
             row.insert("_from".into(), format!("core_memory/{scope}").into());
             row.insert("_to".into(), format!("messages/{id}").into());
             key = Some(id);
             whose = false;
         }
-        Part::RecallVectors => key = Some(vector_of(&row)?),
-        Part::Manifests => {
+        RowKind::RecallVectors => key = Some(vector_of(&row)?),
+        RowKind::Manifests => {
             put_owner(&mut row, owner);
             row.insert("embedded".into(), owner.number.into());
             key = Some(manifest_key(scope, text(&row, "doc_id")?));
         }
-        Part::Passages => {
+        RowKind::Passages => {
             put_owner(&mut row, owner);
             if let Some(vector) = row.shift_remove("embedding") {
                 row.insert(attribute(owner.number), vector);
@@ -164,27 +172,27 @@ pub fn settled(part: Part, mut row: Row, owner: &Owner) -> Result<Row, String> {
             }
             key = Some(own);
         }
-        Part::Cites => {
+        RowKind::Cites => {
             let from = format!("messages/{}", taken_text(&mut row, "message")?);
             let chunk = passage_key(scope, text(&row, "doc_id")?, text(&row, "chunk_id")?);
             key = Some(join(&mut row, from, format!("archival_docs/{chunk}")));
         }
-        Part::Derived => {
+        RowKind::Derived => {
             whose = row.contains_key("version");
             key = Some(settle_derived(&mut row, scope)?);
         }
-        Part::Prompts => key = Some(prompt_key(scope, number(&row, "turn")?)),
-        Part::ToolSets => key = Some(format!("{scope}:{}", text(&row, "digest")?)),
-        Part::Answers => {
+        RowKind::Prompts => key = Some(prompt_key(scope, number(&row, "turn")?)),
+        RowKind::ToolSets => key = Some(format!("{scope}:{}", text(&row, "digest")?)),
+        RowKind::Answers => {
             let part = row.get("part").and_then(Value::as_u64);
             key = Some(answer_key(scope, text(&row, "key")?, part));
         }
-        Part::Schedules => {
+        RowKind::Schedules => {
             row.insert("tenant".into(), owner.tenant.as_str().into());
             key = Some(schedule_key(scope, text(&row, "name")?));
         }
-        // The database gives them new ones: nothing leads to an event.
-        Part::Events => {}
+        // The database assigns new keys to memory events, because no row refers to an event.
+        RowKind::Events => {}
     }
     if let Some(key) = key {
         row.insert("_key".into(), key.into());
@@ -210,20 +218,22 @@ fn taken_text(row: &mut Row, name: &str) -> Result<String, String> {
     }
 }
 
-/// Takes an attribute away that must have just this value.
+/// Removes an attribute from a row; returns an error if the attribute does not have the given
+/// value.
 fn drop_equal(row: &mut Row, name: &str, value: &str) -> Result<(), String> {
     match row.shift_remove(name) {
         Some(found) if found == value => Ok(()),
-        _ => Err(format!("has another `{name}` than its agent")),
+        _ => Err(format!("has a `{name}` that differs from its agent's")),
     }
 }
 
-/// The copy in `core_versions` that a summary is kept in, by its version alone.
+/// The core's summary contains the key of a row of `core_versions`. Shortens this key, which begins
+/// with the agent's name, to the version number at its end.
 fn shorten_kept(row: &mut Row, scope: &str) -> Result<(), String> {
     let Some(Value::Object(summary)) = row.get_mut("queue_head_summary") else { return Ok(()) };
     let Some(Value::String(kept)) = summary.get_mut("kept") else { return Ok(()) };
     let rest = kept.strip_prefix(scope).and_then(|rest| rest.strip_prefix(':'));
-    *kept = rest.ok_or("has a summary that is kept elsewhere")?.to_owned();
+    *kept = rest.ok_or("has a summary that belongs to another agent")?.to_owned();
     Ok(())
 }
 
@@ -256,7 +266,8 @@ fn put_owner(row: &mut Row, owner: &Owner) {
     }
 }
 
-/// Vectors that serve are `embedding` in a file; those of another setting stay behind, since they can be made again.
+/// Renames the vector of the current vector setting to `embedding`, and removes the vectors of
+/// other settings, because they can be computed again.
 fn rename_vectors(row: &mut Row, number: u64) {
     let serving = row.shift_remove(&attribute(number));
     row.retain(|name, _| name != "embedding" && !name.starts_with("embedding_"));
@@ -265,7 +276,7 @@ fn rename_vectors(row: &mut Row, number: u64) {
     }
 }
 
-/// Gives an edge its ends; the key that follows from them.
+/// Sets the two ends of an edge, and returns the key that the edge must have.
 fn join(row: &mut Row, from: String, to: String) -> String {
     let key = joined_key(&from, &to);
     row.insert("_from".into(), from.into());
@@ -278,13 +289,16 @@ fn carry_cite(row: &mut Row, scope: &str) -> Result<String, String> {
     let chunk = passage_key(scope, text(row, "doc_id")?, text(row, "chunk_id")?);
     let id = from.strip_prefix("messages/").ok_or("begins at no message")?;
     if to != format!("archival_docs/{chunk}") {
-        return Err("ends at another chunk than it says".into());
+        return Err("names a chunk other than the chunk at its end".into());
     }
     row.insert("message".into(), id.into());
     Ok(joined_key(&from, &to))
 }
 
-/// An edge that begins at a copy of texts (`version`) or at a chunk, and ends at a message or at a copy before (`before`).
+/// Replaces the ends of an edge of `derived_from` by attributes without the agent's name, and
+/// returns the edge's expected key. The attribute `version` is the core version that contains the
+/// summary, `before` is the core version that contains the previous summary, and `message` is the
+/// id of a message.
 fn carry_derived(row: &mut Row, scope: &str) -> Result<String, String> {
     let (from, to) = (taken_text(row, "_from")?, taken_text(row, "_to")?);
     let version_of = |id: &str| -> Option<u64> {
@@ -297,7 +311,7 @@ fn carry_derived(row: &mut Row, scope: &str) -> Result<String, String> {
         let message = message.ok_or("ends at no message")?.to_owned();
         let edge = derived(&chunk, &message);
         if edge.from != from {
-            return Err("begins at another chunk than it says".into());
+            return Err("names a chunk other than the chunk at its beginning".into());
         }
         row.insert("message".into(), message.into());
         return Ok(edge.key);

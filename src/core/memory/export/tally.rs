@@ -1,4 +1,5 @@
-//! The lines of a file: its first, that of a row, its last; and the sums that the last one tells.
+//! Writes and reads the lines of an export file: the header, the rows, and a trailer with counts
+//! and digests.
 
 use std::collections::BTreeMap;
 
@@ -7,84 +8,87 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::exact::exact;
-use super::part::Part;
+use super::part::RowKind;
 use crate::memory::archive::Metric;
 use crate::memory::receipt::{canonical_json, hex};
 
-/// What a file says that it is.
+/// Name of the export format.
 pub(super) const FORMAT: &str = "vctx-agent";
-/// Form of the files that are written and read.
+/// Version of the export format.
 pub(super) const VERSION: u64 = 1;
 
-/// What all vectors in the archive of an agent have in common.
+/// The properties that all vectors in the archive of an agent share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VectorKind {
-    /// Components.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// Version of the embedding.
+    /// Version of the embedding model.
     pub embedding_version: String,
-    /// How they are compared.
+    /// Metric that compares the vectors.
     pub metric: Metric,
-    /// What made them.
+    /// Name of the embedding model.
     pub model_id: String,
 }
 
-/// The first line.
+/// The header of an export file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Name of the agent.
+    /// Name of the exported agent.
     pub agent: String,
     /// Always `vctx-agent`.
     pub format: String,
-    /// Schema of the database that it comes from.
+    /// Schema number of the source database.
     pub schema: u64,
-    /// The name under the digests of its messages.
+    /// The agent's name that the digests of messages contain. An import under another name keeps
+    /// this value.
     pub sealed_as: String,
-    /// What its vectors are; none without documents.
+    /// Model, version, dimension and metric of the agent's vectors; `None` if the archive has no
+    /// documents.
     pub vector: Option<VectorKind>,
-    /// Form of the file.
+    /// Version of the export format.
     pub version: u64,
 }
 
 impl Header {
-    /// The header of an agent.
+    /// Returns the header of an agent's export file.
     pub fn new(agent: &str, sealed_as: &str, schema: u64, vector: Option<VectorKind>) -> Self {
         let (agent, sealed_as) = (agent.to_owned(), sealed_as.to_owned());
         Self { agent, format: FORMAT.into(), schema, sealed_as, vector, version: VERSION }
     }
 
-    /// Its line, without the end.
+    /// Returns the header as a line of an export file, without the line end.
     pub fn line(&self) -> String {
         canonical_json(&json!(self))
     }
 
-    /// Whether a line is, or means to be, the first of such a file.
+    /// Returns whether a line is JSON with the `format` of an export file's header.
     pub fn is_begun_by(line: &str) -> bool {
         exact(line).is_ok_and(|value| value["format"] == FORMAT)
     }
 }
 
-/// The line of a row, without the end.
-pub fn line_of(part: Part, row: &Map<String, Value>) -> String {
+/// Formats a row as a line of an export file, without the line end.
+pub fn line_of(part: RowKind, row: &Map<String, Value>) -> String {
     let row = canonical_json(&Value::Object(row.clone()));
     format!("{{\"in\":\"{}\",\"row\":{row}}}", part.collection())
 }
 
-/// Part and row of a line. It must be written in the one way: sorted names, no spaces.
-pub fn parted(line: &str) -> Result<(Part, Map<String, Value>), String> {
+/// Parses a line of an export file into the row and the row's kind. The line must be canonical
+/// JSON, with sorted names and no spaces.
+pub fn parted(line: &str) -> Result<(RowKind, Map<String, Value>), String> {
     let Value::Object(mut map) = exact(line)? else { return Err("is no object".into()) };
     let part = match map.shift_remove("in") {
         Some(Value::String(name)) => {
-            Part::named(&name).ok_or_else(|| format!("is of the unknown kind `{name}`"))?
+            RowKind::by_name(&name).ok_or_else(|| format!("is of the unknown kind `{name}`"))?
         }
-        _ => return Err("does not say what it is".into()),
+        _ => return Err("does not name its kind".into()),
     };
     match map.shift_remove("row") {
         Some(Value::Object(row)) if map.is_empty() => {
             if line_of(part, &row) != line {
-                return Err("is not written in the canonical way".into());
+                return Err("is not in canonical form".into());
             }
             Ok((part, row))
         }
@@ -92,7 +96,7 @@ pub fn parted(line: &str) -> Result<(Part, Map<String, Value>), String> {
     }
 }
 
-/// Sums over the lines of a file as they come.
+/// The counts of an export file's rows, and the digests of its lines.
 #[derive(Clone, Debug)]
 pub struct Tally {
     file: Sha256,
@@ -102,12 +106,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The sums behind the first line.
+    /// Returns the tally of an export file after its first line (the header), before any row.
     pub fn begun(header: &str) -> Self {
         let mut tally = Self {
             file: Sha256::new(),
             state: Sha256::new(),
-            counts: Part::ALL.map(|part| (part.collection(), 0)).into(),
+            counts: RowKind::ALL.map(|part| (part.collection(), 0)).into(),
             rows: 0,
         };
         tally.file.update(header.as_bytes());
@@ -115,8 +119,8 @@ impl Tally {
         tally
     }
 
-    /// One row more.
-    pub fn row(&mut self, part: Part, line: &str) {
+    /// Adds a row to the counts and digests.
+    pub fn row(&mut self, part: RowKind, line: &str) {
         for hash in [&mut self.file, &mut self.state] {
             hash.update(line.as_bytes());
             hash.update(b"\n");
@@ -125,22 +129,23 @@ impl Tally {
         self.rows += 1;
     }
 
-    /// Rows so far.
+    /// Returns the number of rows that were added so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Rows of each part so far.
+    /// Returns the number of rows of each kind that were added so far.
     pub fn counts(&self) -> Value {
         json!(self.counts)
     }
 
-    /// SHA-256 over the lines of all rows: the same for one state of an agent, wherever it lies and whatever it is called.
+    /// Returns the SHA-256 of the lines of all rows. This digest does not depend on the agent's
+    /// name.
     pub fn state(&self) -> String {
         hex(&self.state.clone().finalize())
     }
 
-    /// The last line, without the end.
+    /// Returns the trailer of an export file as a line, without the line end.
     pub fn trailer(&self, chain_head: &str) -> String {
         let file = hex(&self.file.clone().finalize());
         canonical_json(

@@ -1,31 +1,41 @@
-//! The result of a captured call in the queue: whole where the window has room for it, else its beginning, and the whole in recall storage.
+//! Captures a call: appends the call's result to the queue. If the result does not fit the window,
+//! recall storage gets the whole result, and the queue gets only the beginning of the result.
 
 use serde_json::{Map, Value, json};
 
 use super::Draft;
-use crate::limits::{
-    CAPTURED_FRAME_TOKENS, CAPTURED_TOKENS_MIN, PREVIEW_TOKENS_MIN, PREVIEW_TRIES_MAX,
-    TEXT_BYTES_MAX,
-};
+use crate::limits::{PREVIEW_TOKENS_MIN, TEXT_BYTES_MAX};
 use crate::memory::capture::Capture;
 use crate::memory::message::{Kind, Role, rendered};
 use crate::memory::tokens::message_cost;
-use crate::policy::budget::tokens;
+use crate::policy::limits::PREVIEW_TRIES_MAX;
 use crate::policy::spool::preview;
 use crate::policy::wording::TEXT;
+use crate::window::tokens;
 
-/// Stands for a key that is not known yet where the cost of a mark is counted.
+/// Number of tokens up to which a captured result is never spooled, because the spool notice would
+/// cost as much as the result.
+const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Tokens reserved for the text around a captured page of results.
+const CAPTURED_FRAME_TOKENS: u64 = 128;
+
+/// Placeholder for the last digits of a message's key. The key is not known yet when the tokens of
+/// the lines around a tainted text are counted.
 const FENCE_LIKE: &str = "00000000";
-/// Tokens that the two words of a fence may cost beyond that: no digit costs more than one.
+/// Maximum number of tokens by which the two lines around a tainted text can exceed the same lines
+/// with the digits of [`FENCE_LIKE`]. Each line contains 8 digits, and a digit costs at most one
+/// token.
 const FENCE_TOKENS_MAX: u64 = 16;
-/// Hex digits of a call's id that is made of its key.
+/// Number of hex digits in a call id that is derived from the idempotency key.
 const CALL_ID_DIGITS: usize = 24;
 
 impl Draft<'_> {
-    /// Appends the result of a call that is captured, before the budget has its say; nothing for every other call. The answer tells
-    /// under `captured` where it stands.
+    /// Appends the result of a captured call before the token budget is applied; does nothing for a
+    /// call without capture. The answer's field `captured` contains the receipts of the appended
+    /// messages.
     ///
-    /// A result that is larger than what the window has left is spooled: a flush makes room for what it can hold, no more.
+    /// A result that is larger than the free tokens of the window is stored in recall storage
+    /// (spooled).
     pub(super) fn capture(&mut self, result: &Map<String, Value>) {
         let Some(capture) = self.around.capture else { return };
         let own = self.envelope.remove("receipt");
@@ -52,7 +62,8 @@ impl Draft<'_> {
         }
     }
 
-    /// What a page of results may cost as a text, of a call that is captured: what may come into the window without a flush.
+    /// Returns the maximum number of tokens that a captured page of results may have without
+    /// causing a flush; `None` for a call without capture.
     pub fn captured_room(&self) -> Option<u64> {
         self.around.capture.map(|_| self.room().saturating_sub(CAPTURED_FRAME_TOKENS))
     }
@@ -63,7 +74,8 @@ impl Draft<'_> {
         self.push(Kind::Turn, Role::Assistant, String::new(), meta);
     }
 
-    /// Gives the ids of the entries that hold the whole of it where it is too large.
+    /// Appends the call's result to the queue. If the result is too large, the function spools it
+    /// and returns the ids of the spooled entries.
     fn push_result(&mut self, id: &str, text: &str) -> Vec<String> {
         let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(id))]);
         let shown_as = self.paired_meta(meta.clone());
@@ -90,7 +102,7 @@ impl Draft<'_> {
                 content = longer;
                 break;
             }
-            // A text within a text costs more than alone, by its quotes.
+            // Inside JSON, the text costs more tokens than by itself, because quotes are escaped.
             tokens_max = tokens_max * 3 / 4;
         }
         self.push(Kind::Turn, Role::Tool, content, meta);
@@ -98,7 +110,9 @@ impl Draft<'_> {
     }
 }
 
-/// A result as its model reads it: as text where the call came under another name than ours, else JSON without receipts, which prove and say nothing, and without a revision that is not known yet.
+/// Formats a call's result for the model. If the result contains a reply text (of another dialect),
+/// returns this text; otherwise returns the result as JSON. The JSON omits receipts, and the new
+/// revision if it is not known yet.
 pub(super) fn shown_result(result: &Map<String, Value>) -> String {
     if let Some(text) = result.get(TEXT).and_then(Value::as_str) {
         return text.to_owned();

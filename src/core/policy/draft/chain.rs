@@ -1,4 +1,5 @@
-//! Beats of the agent's chain inside a change, and the events that tell of its beginning and end.
+//! Applies the beats of an agent's heartbeat chain in a change, and writes the events for the
+//! beginning and end of a chain.
 
 use serde_json::{Map, Value, json};
 
@@ -6,41 +7,44 @@ use super::Draft;
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{ClosedBy, EndedChain};
 use crate::memory::receipt;
-use crate::policy::budget::tokens;
-use crate::policy::heartbeat::{self, Intent, Outcome};
+use crate::policy::heartbeat::{self, BeatResult, Intent};
+use crate::window::tokens;
 
 impl Draft<'_> {
-    /// A beat of the agent's chain, weighed when everything else of this call is decided: on what the window then has left.
-    /// The answer's `heartbeat` tells what became of it.
+    /// Requests a beat for the agent's heartbeat chain. The beat is granted or refused at the end
+    /// of the call, because the free tokens are known only then. The answer's field `heartbeat`
+    /// contains the outcome.
     pub fn beat(&mut self, intent: Intent) {
         self.intent = Some(intent);
     }
 
-    /// A beat that is weighed now, for a call that does nothing else. `note` names it in its events.
-    pub fn beat_now(&mut self, intent: Intent, note: Option<&str>) -> Outcome {
+    /// Grants or refuses a beat immediately, for example for a call that only sends a beat. The
+    /// text `note` is added to the beat's events.
+    pub fn beat_now(&mut self, intent: Intent, note: Option<&str>) -> BeatResult {
         let free = tokens(&self.after).free;
         let (ids, now) = (self.around.ids, self.around.unix_ms);
         let outcome = heartbeat::beat(&mut self.after.heartbeat, now, free, intent, || ids.key());
         self.heartbeat = heartbeat::outcome_fields(&outcome);
         match &outcome {
-            Outcome::Granted { chain, first: true, depth, .. } => {
+            BeatResult::Granted { chain, first: true, depth, .. } => {
                 self.chain_started(chain, *depth, note);
             }
-            Outcome::Ended { chain, first } => {
+            BeatResult::Ended { chain, first } => {
                 if *first {
                     self.chain_started(&chain.id, chain.depth, note);
                 }
                 self.chain_ended(chain, note);
             }
-            Outcome::Granted { .. }
-            | Outcome::Idle
-            | Outcome::Limited { .. }
-            | Outcome::Cooling { .. } => {}
+            BeatResult::Granted { .. }
+            | BeatResult::Idle
+            | BeatResult::Limited { .. }
+            | BeatResult::Cooling { .. } => {}
         }
         outcome
     }
 
-    /// Counts this call in the chain that runs; true if it ended the chain, since it brought nothing new once too often.
+    /// Counts this call in the open chain. Returns true if the chain ended because calls were
+    /// repeated without a new result.
     pub(super) fn ends_loop(&mut self, result: &Map<String, Value>) -> bool {
         if self.around.asked.is_empty() || self.after.heartbeat.chain.is_none() {
             return false;
@@ -56,14 +60,15 @@ impl Draft<'_> {
         true
     }
 
-    /// Something happened outside: a chain that runs ends here, and the next beat starts another.
+    /// Ends an open chain because an event arrived from outside; the next beat starts another
+    /// chain.
     pub fn interrupt_chain(&mut self) {
         if let Some(chain) = heartbeat::interrupt(&mut self.after.heartbeat, self.around.unix_ms) {
             self.end_of_chain(chain);
         }
     }
 
-    /// Ends a chain that outlived its cap; true if there was one.
+    /// Ends the open chain if it exceeded its maximum duration, and returns whether it did.
     pub fn bury_chain(&mut self, closed_by: ClosedBy) -> bool {
         let (state, now) = (&mut self.after.heartbeat, self.around.unix_ms);
         let dead = heartbeat::bury(state, now, closed_by);
@@ -76,7 +81,7 @@ impl Draft<'_> {
 
     fn end_of_chain(&mut self, chain: EndedChain) {
         self.chain_ended(&chain, None);
-        self.heartbeat = heartbeat::outcome_fields(&Outcome::Ended { chain, first: false });
+        self.heartbeat = heartbeat::outcome_fields(&BeatResult::Ended { chain, first: false });
         self.heartbeat.remove("granted");
     }
 
@@ -96,11 +101,12 @@ impl Draft<'_> {
     }
 }
 
-/// Hex digits of a call's digest in its chain (64 bits; it only tells calls of one chain apart).
+/// Number of hex digits in a call's digest. 64 bits are enough, because the digest only
+/// distinguishes the calls of one chain.
 const CALL_DIGITS: usize = 16;
 
-/// Digest of what a call asked and what it was answered, without what differs each time though nothing new was found: handles of kept
-/// lists, scores that time moves, revisions.
+/// Returns a digest over a call and its result. The digest leaves out page tokens, scores and
+/// revisions, because these change even if the call found nothing new.
 fn digest_of(asked: &str, result: &Map<String, Value>) -> String {
     let mut same = Value::Object(result.clone());
     drop_passing(&mut same);
@@ -109,7 +115,7 @@ fn digest_of(asked: &str, result: &Map<String, Value>) -> String {
     digest
 }
 
-/// Names of what passes in a result.
+/// Names of result fields whose values may change although the call found nothing new.
 const PASSING: [&str; 7] =
     ["_rev", "next_page_token", "tokens_added", "copy_seq", "score", "similarity", "parts"];
 

@@ -1,44 +1,59 @@
-//! The eviction inside a change: what leaves the queue, what the summary takes up of it, and in how many parts.
+//! Adds an eviction to a change: selects the messages that leave the queue, stores their new
+//! summary, and splits a large eviction into several transactions.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Draft, Flush, overflow};
+use super::overflow::overflow;
+use super::{Draft, Flush};
 use crate::error::{Code, Error, Result};
-use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, SUMMARY_TRIES_MAX};
-use crate::memory::change::{Change, Evict};
+use crate::limits::EVICT_ROWS_MAX;
+use crate::memory::change::{Change, Evict, Part};
 use crate::memory::core::{Core, Summary};
+use crate::memory::edges::{SummaryEdge, joined_key, version_key};
 use crate::memory::event::EventType;
-use crate::memory::joined::{Folded, joined_key, version_key};
 use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
-use crate::memory::render;
 use crate::memory::tokens::TokenCounter;
-use crate::policy::budget::{Tokens, summary_tokens_max, summary_tokens_min, tokens};
-use crate::policy::evict::{Bounds, Item, Plan, allowed_cuts, plan};
-use crate::policy::notices::{self, PRESSURE, SPOOL};
 use crate::policy::question::{Answers, Line, Question};
+use crate::policy::step::Stop;
+use crate::window::notices::{self, PRESSURE, SPOOL};
+use crate::window::{
+    Bounds, Plan, QueueItem, Section, Tokens, allowed_cuts, plan, summary_cost, summary_tokens_max,
+    summary_tokens_min, tokens,
+};
 
-/// What became of an eviction inside a change.
+/// Maximum number of bytes of message text in an eviction transaction. The bound is far below a
+/// transaction's limit of 128 MB, because each row is written twice.
+const EVICT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum number of attempts to shorten a summary to its maximum size before the summary is left
+/// out.
+const SUMMARY_TRIES_MAX: usize = 6;
+
+/// Sections of the window that an eviction changes.
+const CHANGED: [Section; 2] = [Section::Queue, Section::Summary];
+
+/// Outcome of an eviction in a change.
 pub(super) enum Flushed {
-    Ask(Question),
     Part(Box<Change>),
     Done,
 }
 
-/// What an eviction tells when its change is decided.
+/// Data about an eviction, kept until the change is complete and its answer and events can report
+/// the eviction.
 #[derive(Clone)]
 pub(super) struct Untold {
     flush: Flush,
     before_occupancy: u64,
-    /// What is told of the summary.
+    /// Fields about the summary, for the answer and the events.
     details: Map<String, Value>,
-    /// What the summary might take.
+    /// Maximum number of tokens in the summary.
     cap: u64,
 }
 
-/// Why the alarm of drift is raised where the summary took up nothing of what left.
+/// Reason of a drift alarm when no new summary was written. A drift alarm reports that evicted text
+/// is missing from the summary.
 const LOST: &str = "lost";
 
 impl Draft<'_> {
@@ -47,36 +62,38 @@ impl Draft<'_> {
         flush: Flush,
         answers: &Answers,
         now: &Tokens,
-    ) -> Result<Flushed> {
+    ) -> Result<Flushed, Stop> {
         let head_seq = self.before.queue.head_seq;
-        let Some(stored) = &answers.queue else {
-            return Ok(Flushed::Ask(Question::Queue { head_seq }));
-        };
+        let stored = answers.queue(|| Question::Queue { head_seq })?;
         let queue = self.queue_with_new(stored)?;
         let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
         let cap = summary_tokens_max(self.after.context_window);
-        // Notices go with an eviction below the warning threshold; above it, they take their room.
+        // An eviction with a target below the warning mark removes notices; otherwise the notices
+        // stay, and their tokens count.
         let stays = flush.target >= self.after.token_budget.warning;
-        let notices = now.notices - if stays { 0 } else { self.passing_notices() };
-        let fixed = now.system + now.tools + now.working + notices;
-        let reserve = if flush.summarize { cap } else { now.summary };
+        let passing = if stays { 0 } else { self.passing_notices() };
+        let fixed = now.without(&CHANGED) - passing;
+        let summary = now[Section::Summary];
+        let reserve = if flush.summarize { cap } else { summary };
         let items = self.items(&queue);
         let max = self.after.token_budget.max;
         let bounds = Bounds {
             fixed: fixed + reserve,
-            // Who asks for room wants some, whatever waits.
-            fixed_whole: fixed + if flush.always { reserve } else { now.summary },
+            // An explicit eviction (by `evict_fifo`) must free tokens, even if the only message
+            // that can leave has a tool call without a result.
+            fixed_whole: fixed + if flush.always { reserve } else { summary },
             target: flush.target,
             must: max,
         };
         let mut found = plan(&items, bounds, keep_last);
-        let floor = if flush.summarize { summary_tokens_min(&self.after) } else { now.summary };
-        let least = now.system + now.tools + now.working + found.kept_tokens + floor;
+        let floor = if flush.summarize { summary_tokens_min(&self.after) } else { summary };
+        let least = now.without(&CHANGED) - now[Section::Notices] + found.kept_tokens + floor;
         if least > max {
-            // Neither a summary nor a part is made for a call that is refused in the end.
-            return Err(overflow(least, max));
+            // A call that will be refused needs neither a summary nor a first part of an eviction.
+            return Err(overflow(least, max).into());
         }
-        // The summary takes what the rest leaves; at its floor the notices give way to it.
+        // The summary gets the tokens that the other sections of the window leave free, up to its
+        // maximum. If they leave fewer tokens than the summary's minimum, notices are dropped.
         let summary_max = |kept: u64| cap.min(max.saturating_sub(fixed + kept)).max(floor);
         let answered = answered_cut(answers, &self.before, &items, found.leave);
         if let Some(leave) = too_much_for_one(&items, found.leave)
@@ -96,7 +113,7 @@ impl Draft<'_> {
         self.evict(flush, answers, &queue, &found, cap, now.occupancy)
     }
 
-    /// Takes the plan's messages out of the queue and folds them into the summary.
+    /// Removes the messages that the plan selects from the queue, and adds them to the summary.
     fn evict(
         &mut self,
         flush: Flush,
@@ -105,7 +122,7 @@ impl Draft<'_> {
         found: &Plan,
         cap: u64,
         occupancy: u64,
-    ) -> Result<Flushed> {
+    ) -> Result<Flushed, Stop> {
         let leaving = &queue[..found.leave];
         let head_seq = self.before.queue.head_seq;
         let new_head_seq = queue.get(found.leave).map_or(self.after.queue.next_seq, |m| m.seq);
@@ -113,7 +130,7 @@ impl Draft<'_> {
         if flush.summarize {
             let of = (head_seq, new_head_seq, self.before.queue_head_summary.revision, cap);
             let Some(summary) = answers.summary.as_ref().filter(|s| s.of == of) else {
-                return Ok(Flushed::Ask(self.summary_question(of, leaving, flush.may_wait)));
+                return Err(self.summary_question(of, leaving, flush.may_wait).into());
             };
             details.clone_from(&summary.details);
             let is_new = self.take_summary(&summary.content, cap);
@@ -143,32 +160,33 @@ impl Draft<'_> {
         if flush.summarize {
             self.fold(leaving, &batch_id);
         }
-        self.evict = Some(Evict {
+        self.parts.push(Part::Evict(Evict {
             logged_ms: self.around.unix_ms,
             head_seq,
             new_head_seq,
             batch_id,
             summary_rev: self.after.queue_head_summary.revision,
             evicted_count: logged,
-        });
+        }));
         self.untold = Some(Untold { flush, before_occupancy: occupancy, details, cap });
         Ok(Flushed::Done)
     }
 
-    /// Tells the eviction, if there was one, in the answer and in the events. Only when everything
-    /// else of the change is decided: a notice that gives way and a captured result move occupancy.
+    /// Reports the eviction, if any, in the answer and in the events. The report must follow all
+    /// other steps of the change, because dropped notices and a captured result change the reported
+    /// occupancy.
     pub(super) fn tell_flush(&mut self) {
         let Some(Untold { flush, before_occupancy, mut details, cap }) = self.untold.take() else {
             return;
         };
-        let Some(evict) = &self.evict else { return };
+        let Some(evict) = self.eviction() else { return };
         let after = tokens(&self.after);
         let batch_id = evict.batch_id.clone();
         let summary_rev = evict.summary_rev;
         let report = json!({
             "evicted_count": evict.evicted_count, "evicted_batch_id": batch_id,
             "first_seq": evict.head_seq, "last_seq": evict.new_head_seq - 1,
-            "new_summary_tokens": after.summary, "after_occupancy": after.occupancy,
+            "new_summary_tokens": after[Section::Summary], "after_occupancy": after.occupancy,
             "target_reached": after.occupancy <= flush.target,
         });
         self.envelope.insert("flush".into(), report.clone());
@@ -184,15 +202,16 @@ impl Draft<'_> {
         self.event(EventType::Flush, flush_details);
         if flush.summarize {
             details.insert("revision".into(), summary_rev.into());
-            details.insert("tokens".into(), after.summary.into());
+            details.insert("tokens".into(), after[Section::Summary].into());
             details.insert("tokens_max".into(), cap.into());
             details.insert("evicted_batch_id".into(), batch_id.into());
             self.event(EventType::Summarize, Value::Object(details));
         }
     }
 
-    /// Joins the new summary to the batch that it took up, and to the summary that it goes on from. One edge stands for a whole batch:
-    /// the entries of recall storage bear its id already.
+    /// Adds edges from the new summary to the first evicted message and to the previous summary.
+    /// The first evicted message represents all evicted messages, because their entries in recall
+    /// storage contain the eviction's id.
     fn fold(&mut self, leaving: &[Message], batch_id: &str) {
         let summary = &self.after.queue_head_summary;
         let Some(kept) = &summary.kept else { return };
@@ -202,7 +221,7 @@ impl Draft<'_> {
         let before = self.before.queue_head_summary.kept.as_ref();
         let before = before.map(|kept| format!("core_versions/{kept}"));
         let seq = |message: Option<&Message>| message.map_or(0, |m| m.seq);
-        let edges = first.into_iter().chain(before).map(|to| Folded {
+        let edges = first.into_iter().chain(before).map(|to| SummaryEdge {
             key: joined_key(&from, &to),
             from: from.clone(),
             to,
@@ -212,12 +231,13 @@ impl Draft<'_> {
             first_seq: seq(leaving.first()),
             last_seq: seq(leaving.last()),
         });
-        self.folded = edges.collect();
+        let edges: Vec<Part> = edges.map(Part::Fold).collect();
+        self.parts.extend(edges);
     }
 
-    /// A change that only evicts the first messages of a flush that is too large for one
-    /// transaction. `cap` is what the whole flush leaves for the summary: if a part let it grow
-    /// further, the rest of the flush would be refused.
+    /// Returns a change that evicts only the first messages of a flush that is too large for one
+    /// transaction. `cap` is the number of tokens that the whole flush leaves for the summary. A
+    /// larger summary in one part of the flush would make the rest of the flush fail.
     fn part(
         &self,
         flush: Flush,
@@ -225,7 +245,7 @@ impl Draft<'_> {
         queue: &[Message],
         leave: usize,
         cap: u64,
-    ) -> Result<Flushed> {
+    ) -> Result<Flushed, Stop> {
         let stored = queue.len() - self.messages.iter().filter(|m| m.kind.queued()).count();
         let mut part = Draft::new(self.around, &self.before);
         let stands = || answers.queue.iter().flatten().filter(|m| m.kind.queued());
@@ -236,25 +256,22 @@ impl Draft<'_> {
         let kept_tokens = self.before.queue.tokens.saturating_sub(leaving) + waiting;
         let found = Plan { leave, kept_tokens, target_reached: false };
         let before = tokens(&part.before);
-        let fixed = before.system + before.tools + before.working;
+        let fixed = before.without(&CHANGED) - before[Section::Notices];
         let cap = cap
             .min(summary_tokens_max(self.before.context_window))
             .min(self.before.token_budget.max.saturating_sub(fixed + kept_tokens))
             .max(summary_tokens_min(&self.before));
-        let flushed =
-            part.evict(flush, answers, &queue[..stored], &found, cap, before.occupancy)?;
-        if let Flushed::Ask(question) = flushed {
-            return Ok(Flushed::Ask(question));
-        }
+        part.evict(flush, answers, &queue[..stored], &found, cap, before.occupancy)?;
         part.give_way();
         part.tell_flush();
         part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }
 
-    /// The messages as the plan needs them; a call that waits costs what stands for its result too.
-    fn items(&self, queue: &[Message]) -> Vec<Item> {
-        let mut items: Vec<Item> = queue.iter().map(Item::from).collect();
+    /// Returns the queue's messages as input for the eviction plan. The cost of a message with an
+    /// open call (a tool call without a result) includes the placeholder for the missing result.
+    fn items(&self, queue: &[Message]) -> Vec<QueueItem> {
+        let mut items: Vec<QueueItem> = queue.iter().map(QueueItem::from).collect();
         for call in self.after.open_calls.iter().flatten() {
             if let Ok(at) = items.binary_search_by_key(&call.seq, |item| item.seq) {
                 items[at].tokens += call.token_estimate;
@@ -268,13 +285,17 @@ impl Draft<'_> {
         if counted != self.before.queue.count {
             return Err(Error::new(
                 Code::Internal,
-                "queue and its count disagree: run `vctx verify`",
+                "the queue and its count disagree: run `vctx verify`",
             )
             .with("counted", counted)
             .with("expected", self.before.queue.count));
         }
+        let recounts = self.parts.iter().filter_map(|part| match part {
+            Part::Recount(recounts) => Some(recounts),
+            _ => None,
+        });
         let recounted: BTreeMap<&str, u64> =
-            self.recount.iter().map(|r| (r.key.as_str(), r.token_estimate)).collect();
+            recounts.flatten().map(|r| (r.key.as_str(), r.token_estimate)).collect();
         let mut queue: Vec<Message> =
             stored.iter().chain(&self.messages).filter(|m| m.kind.queued()).cloned().collect();
         for message in &mut queue {
@@ -292,7 +313,7 @@ impl Draft<'_> {
         may_wait: bool,
     ) -> Question {
         let counter = self.around.counter;
-        let frame = render::summary_cost(counter, "x") - counter.count("x");
+        let frame = summary_cost(counter, "x") - counter.count("x");
         let cap = of.3;
         let is_tight = cap < summary_tokens_max(self.after.context_window);
         let least = if is_tight { summary_tokens_min(&self.before) } else { 0 };
@@ -306,13 +327,14 @@ impl Draft<'_> {
         Question::Summary { of, previous, lines, tokens, may_wait }
     }
 
-    /// Whether a message is in quarantine: then the summary, which stays in view, does not take it up.
+    /// Returns whether a message is in quarantine (tainted, and hidden until a reviewer releases
+    /// it). The summary leaves such a message out, because every later prompt contains the summary.
     fn is_held(&self, message: &Message) -> bool {
         self.around.taint.untrusted(&self.before, message).held.is_some()
     }
 
-    /// Takes a summary over, cut to its cap, and gives whether it is new: an answer without a text
-    /// that fits leaves the old summary as it is.
+    /// Stores a summary, truncated to its maximum size. If nothing of the new text fits, the old
+    /// summary remains and the function returns false.
     fn take_summary(&mut self, content: &str, cap: u64) -> bool {
         let counter = self.around.counter;
         let old = &self.before.queue_head_summary;
@@ -333,22 +355,23 @@ impl Draft<'_> {
     }
 }
 
-/// A text cut at line ends until its rendered cost meets the cap, and that cost.
+/// Truncates a text at line ends until its rendered cost is at most `cap` tokens. Returns the
+/// truncated text and its cost.
 fn cut_to(counter: &dyn TokenCounter, content: &str, cap: u64) -> (String, u64) {
     let mut text = content.trim().to_owned();
-    let mut cost = render::summary_cost(counter, &text);
+    let mut cost = summary_cost(counter, &text);
     let mut tries = 0;
     while cost > cap && !text.is_empty() {
         tries += 1;
         text = if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
-        cost = render::summary_cost(counter, &text);
+        cost = summary_cost(counter, &text);
     }
     (text, cost)
 }
 
-/// Whether a flush without a new summary lost text: it should have gone on from an old summary, or
-/// the batch held words. The measures of drift cannot tell: there is no similarity, and a random
-/// selection of no size loses as much.
+/// Returns whether a flush without a new summary lost text. Text is lost if there was an old
+/// summary, which no new summary continues, or if the evicted messages contained words. The drift
+/// measures compare evicted text with a new summary, so they cannot detect this loss.
 fn lost(old: &Summary, details: &Map<String, Value>) -> bool {
     let drift = details.get("information_drift").and_then(Value::as_f64);
     !old.content.is_empty() || drift.is_some_and(|drift| drift > 0.0)
@@ -359,10 +382,17 @@ fn speaker(message: &Message) -> String {
     name.unwrap_or(message.role.text()).to_owned()
 }
 
-/// A summary that took long may have been asked for a shorter cut than would be made now, since the queue grew meanwhile.
-/// It still stands for what it was asked for, so that cut is made: the answer says whether the target is met. Not where a result came
-/// meanwhile to a call that would leave without it.
-fn answered_cut(answers: &Answers, core: &Core, items: &[Item], leave: usize) -> Option<usize> {
+/// Returns the number of messages that an already written summary covers, if the plan now evicts
+/// more messages. This is so if the queue grew while a slow model wrote the summary. In this case,
+/// only the covered messages are evicted, and the answer reports whether the eviction met its
+/// target. Returns `None` if this split would separate a call from a result that arrived in the
+/// meantime.
+fn answered_cut(
+    answers: &Answers,
+    core: &Core,
+    items: &[QueueItem],
+    leave: usize,
+) -> Option<usize> {
     let (head_seq, new_head_seq, revision, _) = answers.summary.as_ref()?.of;
     if head_seq != core.queue.head_seq || revision != core.queue_head_summary.revision {
         return None;
@@ -371,8 +401,10 @@ fn answered_cut(answers: &Answers, core: &Core, items: &[Item], leave: usize) ->
     (cut > 0 && cut < leave && allowed_cuts(items, false)[cut]).then_some(cut)
 }
 
-/// The first messages that fit one transaction, if the plan takes more; the cut lies where the plan may cut.
-fn too_much_for_one(items: &[Item], leave: usize) -> Option<usize> {
+/// Returns how many of the queue's first messages fit into one transaction, or `None` if all
+/// messages that the plan evicts fit. The queue is split only at a position that separates no call
+/// from its result.
+fn too_much_for_one(items: &[QueueItem], leave: usize) -> Option<usize> {
     let mut bytes = 0;
     let mut fits = 0;
     for item in &items[..leave] {
@@ -385,13 +417,15 @@ fn too_much_for_one(items: &[Item], leave: usize) -> Option<usize> {
     (fits < leave).then(|| whole_pairs(items, fits, leave))
 }
 
-/// Moves a cut back to where no call is parted from its result; forward when there is no such place.
-fn whole_pairs(items: &[Item], fits: usize, leave: usize) -> usize {
+/// Moves a split position of the queue back until it separates no call from its result. If no
+/// earlier position is allowed, all messages that the plan evicts leave together.
+fn whole_pairs(items: &[QueueItem], fits: usize, leave: usize) -> usize {
     let allowed = allowed_cuts(items, false);
     (1..=fits).rev().find(|&cut| allowed[cut]).unwrap_or(leave)
 }
 
-/// A text cut to about `cap / cost` of its length, at a line end if there is one.
+/// Returns a text truncated to slightly less than `cap / cost` of its length, at a line end if
+/// there is one.
 fn shortened(text: &str, cost: u64, cap: u64) -> String {
     let share = usize::try_from(cap.saturating_mul(95) / cost.max(1)).unwrap_or(0);
     let mut end = text.len() * share.min(100) / 100;

@@ -1,17 +1,19 @@
-//! Forgetting inside a change: how it begins, and its steps, each whole.
+//! The changes of a forget operation (a permanent removal of texts): the first change lists the
+//! texts to remove, and later changes remove these texts.
 
 use serde_json::json;
 
 use super::Draft;
 use crate::limits::FORGET_ROWS;
-use crate::memory::change::{Expire, Forget};
+use crate::memory::change::{Expire, Forget, Part};
 use crate::memory::core::Summary;
-use crate::memory::forget::{Forgetting, Item, Phase};
+use crate::memory::forget::{Forgetting, ForgottenText, Phase};
 use crate::policy::forget::{ForgetAsked, ForgetFound, ForgetLook, StandingMessage};
 
 impl Draft<'_> {
-    /// Begins a forgetting: its row says all that goes, so that whoever goes on with it needs no text. Blocks that quote it go with this very
-    /// change where that was asked, and so does a summary that holds it.
+    /// Begins a forget operation. The operation's row lists everything to remove, so that any
+    /// server can continue the forget operation without knowing the text. This first change also
+    /// removes a summary that contains the text and, on request, blocks that quote the text.
     pub fn begin_forgetting(&mut self, key: &str, asked: &ForgetAsked, found: &ForgetFound) {
         let mut quoted = found.quoted.clone();
         let blocks = if asked.blocks { std::mem::take(&mut quoted.blocks) } else { Vec::new() };
@@ -22,7 +24,7 @@ impl Draft<'_> {
             key: key.to_owned(),
             agent_id: self.after.agent_id.clone(),
             tenant: self.after.tenant.clone(),
-            what: what(asked).to_owned(),
+            what: kind_of(asked).to_owned(),
             items: found.messages.iter().map(item).collect(),
             documents: found.documents.clone(),
             schedules: found.schedules.clone(),
@@ -41,10 +43,10 @@ impl Draft<'_> {
             row.summary_from = Some(0);
             self.drop_summary();
         }
-        self.forget = Some(Box::new(step_of(row, None)));
+        self.parts.push(Part::Forget(Box::new(step_of(row, None))));
     }
 
-    /// Does the next step of a forgetting.
+    /// Runs the next step of a forget operation.
     pub fn go_on_forgetting(&mut self, row: &Forgetting, look: &ForgetLook) {
         let at = Some(row.step);
         let mut row = row.clone();
@@ -62,7 +64,7 @@ impl Draft<'_> {
                 row.advance();
             }
             Phase::Documents => {
-                // The document itself went by a call of its own, just before.
+                // The server removed the document by a separate call just before this step.
                 let more = row.at + 1 < row.documents.len() as u64;
                 row.count("archival_manifests", u64::from(!row.documents.is_empty()));
                 if more { row.at += 1 } else { row.advance() }
@@ -79,7 +81,9 @@ impl Draft<'_> {
                 let quoting = row.versions.len().min(FORGET_ROWS as usize);
                 step.versions = row.versions.drain(..quoting).collect();
                 row.count("core_versions", (step.versions.len() + look.keys.len()) as u64);
-                self.expire_rows(&look.keys, &[]);
+                if !look.keys.is_empty() {
+                    self.expire_rows(Expire { versions: look.keys.clone(), ..Expire::default() });
+                }
                 if row.versions.is_empty() && look.after.is_none() {
                     row.advance();
                 }
@@ -91,10 +95,13 @@ impl Draft<'_> {
                 let last = look.after.is_none() && row.answers.is_empty();
                 row.count("idempotency", keys.len() as u64);
                 if last {
-                    // The record of the request itself holds a hash of what was asked.
+                    // The stored answer to the forget operation itself is removed last, because it
+                    // contains a hash of the request's arguments.
                     keys.push(row.key.clone());
                 }
-                self.expire_rows(&[], &keys);
+                if !keys.is_empty() {
+                    self.expire_rows(Expire { answers: keys, ..Expire::default() });
+                }
                 if let Some(after) = &look.after {
                     row.after.clone_from(after);
                 }
@@ -110,16 +117,18 @@ impl Draft<'_> {
                     None => row.advance(),
                 }
             }
-            // Rows of a whole agent go without its core.
+            // Nothing to do: the rows of a forgotten agent are removed by other calls, which need
+            // no core.
             Phase::Rows | Phase::Done => {}
         }
         if row.phase == Phase::Done {
             row.end(&self.after.updated_at);
         }
-        self.forget = Some(Box::new(step));
+        self.parts.push(Part::Forget(Box::new(step)));
     }
 
-    /// Messages lose their text; those of the queue stand there no more, and a summary that they were folded into is dropped.
+    /// Removes the text of messages and takes these messages out of the queue. A summary that
+    /// includes one of these messages is dropped.
     fn forget_messages(&mut self, row: &mut Forgetting, messages: &[StandingMessage]) {
         let going: Vec<&StandingMessage> = messages.iter().filter(|one| !one.gone).collect();
         let head_seq = self.after.queue.head_seq;
@@ -131,7 +140,8 @@ impl Draft<'_> {
                     self.after.queue.tokens.saturating_sub(one.token_estimate);
                 self.after.queue.changed_at_version = self.after.version;
             } else if turn {
-                // Without its entry nobody knows which revision took it up.
+                // If the message has no entry in recall storage, the first summary that includes
+                // the message is unknown, so every summary may include it.
                 let from = one.summary_rev.filter(|_| one.folded).unwrap_or(0);
                 row.summary_from = Some(row.summary_from.map_or(from, |known| known.min(from)));
             }
@@ -149,31 +159,20 @@ impl Draft<'_> {
             "recall_log",
             going.iter().filter(|one| one.summary_rev.is_some()).count() as u64,
         );
-        self.expire = Some(Expire {
-            keys: going.iter().map(|one| one.id.clone()).collect(),
-            seqs: going.iter().map(|one| one.seq).collect(),
-            versions: Vec::new(),
-            answers: Vec::new(),
-            expired_at: self.after.updated_at.clone(),
-            forgotten_version: Some(self.after.version),
-        });
+        let (keys, seqs) = going.iter().map(|one| (one.id.clone(), one.seq)).unzip();
+        self.expire_rows(Expire { keys, seqs, ..Expire::default() });
     }
 
-    fn expire_rows(&mut self, versions: &[String], answers: &[String]) {
-        if versions.is_empty() && answers.is_empty() {
-            return;
-        }
-        self.expire = Some(Expire {
-            keys: Vec::new(),
-            seqs: Vec::new(),
-            versions: versions.to_vec(),
-            answers: answers.to_vec(),
+    fn expire_rows(&mut self, rows: Expire) {
+        self.parts.push(Part::Expire(Expire {
             expired_at: self.after.updated_at.clone(),
             forgotten_version: Some(self.after.version),
-        });
+            ..rows
+        }));
     }
 
-    /// The summary is made of text that goes, and nobody can tell which words of it: the next eviction begins a new one.
+    /// Drops the agent's summary, because it may contain words of the removed text at unknown
+    /// positions. The next eviction begins a new summary.
     fn drop_summary(&mut self) {
         if self.after.queue_head_summary.content.is_empty() {
             return;
@@ -186,7 +185,7 @@ impl Draft<'_> {
     }
 }
 
-fn what(asked: &ForgetAsked) -> &'static str {
+fn kind_of(asked: &ForgetAsked) -> &'static str {
     match (&asked.text, &asked.doc_id) {
         (Some(_), _) => "match",
         (None, Some(_)) => "document",
@@ -194,8 +193,8 @@ fn what(asked: &ForgetAsked) -> &'static str {
     }
 }
 
-fn item(found: &crate::policy::forget::FoundMessage) -> Item {
-    Item {
+fn item(found: &crate::policy::forget::FoundMessage) -> ForgottenText {
+    ForgottenText {
         seq: found.seq,
         id: found.id.clone(),
         kind: found.kind.clone(),

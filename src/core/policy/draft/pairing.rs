@@ -1,56 +1,58 @@
-//! Calls of tools and their results inside a change: which call a result answers, and which calls still wait for one.
+//! Pairs tool calls with their results: finds the call that a result answers, and maintains the
+//! list of open calls, which still wait for a result.
 
 use serde_json::{Map, Value};
 
 use super::Draft;
 use crate::error::{Error, Result};
-use crate::limits::CALL_LOOK_SEQS;
 use crate::memory::capture::Capture;
 use crate::memory::core::OpenCall;
 use crate::memory::message::{Kind, LATE, Role, call_ids};
-use crate::memory::render;
 use crate::policy::forget::CallPlace;
 use crate::policy::question::{Answers, Question};
+use crate::policy::step::Stop;
+use crate::window::open_call;
+
+/// Number of newest messages to search for a result's call, if no open call has the result's id.
+const CALL_LOOK_SEQS: u64 = 4_096;
 
 impl Draft<'_> {
-    /// Looks for the call of a result before it is pushed; a question where more must be known
-    /// first. A result whose call has left, or has a result already, is kept all the same. An id
-    /// that no call ever had is refused, as far as that can be known.
-    pub fn pair(&mut self, id: &str, answers: &Answers) -> Result<Option<Question>> {
+    /// Checks that a result's call exists, before the result is appended. The result is accepted
+    /// even if the call has left the queue or already has a result. The result is refused if no
+    /// call ever had the id. If the whole log could not be searched, the result is accepted.
+    pub fn pair(&mut self, id: &str, answers: &Answers) -> Result<(), Stop> {
         if self.open_place(id).is_some() {
-            return Ok(None);
+            return Ok(());
         }
-        let Some(places) = &answers.calls else { return Ok(Some(self.look())) };
+        let places = answers.calls(|| self.look())?;
         self.know_calls(places);
-        // What lost its text lost its calls too.
+        // A message whose text was removed has also lost its calls.
         let lost = self.before.expired.messages + self.before.forgotten.messages;
         let saw_all = self.before.queue.next_seq <= CALL_LOOK_SEQS && lost == 0;
         let is_known = places.iter().any(|one| one.calls.iter().any(|call| call == id));
         if is_known || !saw_all {
-            return Ok(None);
+            return Ok(());
         }
         let text = format!(
             "no call `{id}` was made here: append the assistant's message with its tool_calls before the result"
         );
-        Err(Error::argument("message.tool_call_id", text))
+        Err(Error::argument("message.tool_call_id", text).into())
     }
 
-    /// The same for the result of a captured call, which is never refused: its effect counts more
-    /// than the form in which it is told.
-    pub(super) fn pair_captured(&mut self, answers: &Answers) -> Option<Question> {
+    /// Determines the open calls before the server appends the result of the current call to the
+    /// queue (a captured result). A captured result is never refused, because its call has already
+    /// taken effect.
+    pub(super) fn pair_captured(&mut self, answers: &Answers) -> Result<(), Stop> {
         let captured = matches!(self.around.capture, Some(Capture::Result { .. }));
         if !captured || self.after.open_calls.is_some() {
-            return None;
+            return Ok(());
         }
-        match &answers.calls {
-            Some(places) => self.know_calls(places),
-            None => return Some(self.look()),
-        }
-        None
+        let places = answers.calls(|| self.look())?;
+        self.know_calls(places);
+        Ok(())
     }
 
-    /// Takes in which calls of the queue wait, from messages up to the newest, where the core does
-    /// not say so.
+    /// Builds the list of open calls from the queue's messages, if the core has no such list.
     pub fn know_calls(&mut self, places: &[CallPlace]) {
         if self.after.open_calls.is_some() {
             return;
@@ -65,7 +67,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The `meta` with which a tool's result stands in the queue: late where no call waits for it.
+    /// Returns the `meta` for a tool's result, with the attribute that marks a late result if no
+    /// open call waits for the result.
     pub(super) fn paired_meta(&self, mut meta: Map<String, Value>) -> Map<String, Value> {
         let id = meta.get("tool_call_id").and_then(Value::as_str);
         if id.and_then(|id| self.open_place(id)).is_none() {
@@ -74,7 +77,8 @@ impl Draft<'_> {
         meta
     }
 
-    /// Notes the calls of a message that was placed, or that the call it answers waits no longer.
+    /// Records the calls of an appended message as open, or closes the call that the message
+    /// answers.
     pub(super) fn note_calls(&mut self, kind: Kind, role: Role, meta: &Map<String, Value>) {
         if kind != Kind::Turn {
             return;
@@ -88,7 +92,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The newest messages of the number line, and all of the queue where nothing is known of it.
+    /// Returns the question that requests the calls in the newest messages. If the open calls are
+    /// unknown, the question also requests the calls in the older messages of the queue.
     fn look(&self) -> Question {
         let queue = &self.before.queue;
         let newest = queue.next_seq.saturating_sub(CALL_LOOK_SEQS).max(1);
@@ -106,7 +111,7 @@ impl Draft<'_> {
             if let Some(at) = open {
                 calls[at].replaced = true;
             }
-            calls.push(render::open_call(self.around.counter, id, seq));
+            calls.push(open_call(self.around.counter, id, seq));
         }
     }
 

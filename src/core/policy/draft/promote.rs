@@ -1,4 +1,5 @@
-//! Text on its way into the core, which stays in view: what is tainted needs a justification.
+//! Requires a justification for tainted text that enters the core, because every prompt contains
+//! the core.
 
 use serde_json::json;
 
@@ -8,44 +9,40 @@ use crate::memory::core::BlockTaint;
 use crate::memory::message::{Message, tainted};
 use crate::memory::receipt::sha256;
 use crate::policy::question::{Answers, Question};
-use crate::policy::taint::{TaintMode, rules_of, shares_run};
+use crate::policy::step::Stop;
+use crate::trust::{TaintMode, rules_of, shares_run};
 
-/// A text on its way into a block.
+/// A text that a call writes into a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Promotion<'a> {
-    /// The block.
+    /// Id of the block.
     pub block_id: &'a str,
-    /// What is written.
+    /// The text that the call writes into the block.
     pub piece: &'a str,
-    /// The block before.
+    /// The block's text before the call.
     pub before: &'a str,
-    /// The block as it will be.
+    /// The block's text after the call.
     pub after: &'a str,
-    /// Why tainted text belongs there, if its writer says so.
+    /// The caller's reason why tainted text belongs in the core, if given.
     pub justification: Option<&'a str>,
 }
 
-/// What comes of it.
-#[derive(Debug)]
-pub enum Promoted {
-    /// The queue must be known first.
-    Ask(Question),
-    /// It is not tainted.
-    Clean,
-    /// It is, and its writer says why it belongs there.
-    Justified(BlockTaint),
-}
-
-/// What a caller is told to do about it.
+/// Error text for a caller whose tainted text is refused.
 const REFUSED: &str = "tainted text, by the rules in `rules` or because it repeats tainted text in view (`shared`): write it in your own words, \
     or say in one sentence why it belongs into the core, as `justification` (of store_core: in its policy); a tool without one does not take it";
 
 impl Draft<'_> {
-    /// Looks at a text on its way into the core: at what is written, at what the block becomes with it, and at what it repeats of tainted
-    /// text in the queue.
-    pub fn promote(&mut self, text: Promotion<'_>, answers: &Answers) -> Result<Promoted> {
+    /// Checks a text that enters the core. The taint rules are applied to the written text and to
+    /// the whole block, and the text's word sequences are compared with tainted text in the queue.
+    /// A tainted text without a justification is refused; with a justification, the function
+    /// returns the taint mark for the block.
+    pub fn promote(
+        &mut self,
+        text: Promotion<'_>,
+        answers: &Answers,
+    ) -> Result<Option<BlockTaint>, Stop> {
         if self.around.taint == TaintMode::Off || text.piece.is_empty() {
-            return Ok(Promoted::Clean);
+            return Ok(None);
         }
         let mut rules = rules_of(text.piece);
         let stood = rules_of(text.before);
@@ -56,26 +53,25 @@ impl Draft<'_> {
         let mut shared = false;
         let head_seq = self.before.queue.head_seq;
         if self.before.queue.tainted_seq >= head_seq {
-            let Some(queue) = &answers.queue else {
-                return Ok(Promoted::Ask(Question::Queue { head_seq }));
-            };
+            let queue = answers.queue(|| Question::Queue { head_seq })?;
             let marked = queue.iter().filter(|m: &&Message| !tainted(&m.meta).is_empty());
             shared = shares_run(text.piece, marked.map(|m| m.content.as_str()), text.before);
         }
         if rules.is_empty() && !shared {
-            return Ok(Promoted::Clean);
+            return Ok(None);
         }
         let Some(justification) = text.justification else {
             return Err(Error::new(Code::TaintedContent, REFUSED)
                 .with("block_id", text.block_id)
                 .with("rules", rules)
-                .with("shared", shared));
+                .with("shared", shared)
+                .into());
         };
         let told = json!({"block_id": text.block_id, "rules": rules, "shared": shared,
             "chars": justification.chars().count(), "digest": sha256(justification)});
         self.let_in("justification", told);
         let rules = rules.into_iter().map(str::to_owned).collect();
         let justification = justification.to_owned();
-        Ok(Promoted::Justified(BlockTaint { rules, shared, justification }))
+        Ok(Some(BlockTaint { rules, shared, justification }))
     }
 }

@@ -1,55 +1,62 @@
-//! Prompts inside a change: what is asked in a run, and what became of it.
+//! Records the prompts of a run in the core, and the outcome of each prompt.
 
 use serde_json::{Value, json};
 
 use super::Draft;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
-use crate::limits::TOOL_SETS_REMEMBERED;
+use crate::memory::change::Part;
 use crate::memory::event::EventType;
-use crate::memory::prompt::{Asked, Prompt, PromptEnd, Rendered, Sent, ToolSet, ended, prompt_key};
+use crate::memory::prompt::{
+    Prompt, PromptEnd, PromptInput, RenderedPrompt, SentPrompt, ToolSet, ended, prompt_key,
+};
 use crate::memory::run::Usage;
 use crate::policy::reconcile::{counted_permille, factor_permille, learn, varies};
 
-/// `finish` of a prompt whose answer nobody will write any more.
+/// Number of tool sets whose digests a core remembers, so that a stored set is not written again.
+const TOOL_SETS_REMEMBERED: usize = 8;
+
+/// Value of `finish` for a prompt whose answer was lost.
 const LOST: &str = "lost";
 
-/// What became of a prompt, as its asker tells it.
+/// The outcome of a prompt, as reported by the server that sent the prompt.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// Why the model stopped, or what went wrong.
+    /// Why the model stopped, or the error of the request.
     pub finish: &'a str,
-    /// The provider's count.
+    /// The provider's token counts.
     pub usage: Option<Usage>,
-    /// Seq of the answer, if there is one to keep.
+    /// Seq of the answer to the prompt, if an answer is stored.
     pub answer_seq: Option<u64>,
 }
 
 impl Draft<'_> {
-    /// The prompt that waits for its answer, if it is the one that is meant, of a run that its asker holds.
+    /// Checks that prompt number `turn` still waits for an answer, and that server `owner` has the
+    /// lease of the prompt's run.
     pub fn waits_for(&self, run: &str, owner: &str, turn: u64) -> Result<()> {
         let held =
             self.after.run.as_ref().is_some_and(|open| open.id == run && open.owner == owner);
         if !held {
-            let text = "the run is over, or another one holds it: look at the agent's state before going on";
+            let text = "the run is over, or another server drives it: read the agent's state before you continue";
             return Err(Error::new(Code::RunLost, text));
         }
         let waits = self.after.asked.as_ref().filter(|asked| asked.run == run).map(|a| a.turn);
         if waits == Some(turn) {
             return Ok(());
         }
-        let text = format!("prompt {turn} waits for no answer any more");
+        let text = format!("prompt {turn} no longer waits for an answer");
         Err(Error::new(Code::RunLost, text).with("waits", waits))
     }
 
-    /// Records a prompt before it is sent; gives its number. One that waits for its answer is given up.
-    pub fn ask(&mut self, window: Rendered, sent: Sent, tools: Option<ToolSet>) -> u64 {
+    /// Records a prompt before it is sent, and returns the prompt's number. An earlier prompt
+    /// without an answer is ended as lost.
+    pub fn ask(&mut self, window: RenderedPrompt, sent: SentPrompt, tools: Option<ToolSet>) -> u64 {
         self.lose_prompt();
         let at_ms = self.around.unix_ms;
         self.after.turns += 1;
         let turn = self.after.turns;
-        let run = self.after.run.as_ref().expect("a prompt is asked in a run that is held");
-        self.after.asked = Some(Asked {
+        let run = self.after.run.as_ref().expect("a prompt is recorded only in an open run");
+        self.after.asked = Some(PromptInput {
             turn,
             run: run.id.clone(),
             model: sent.model.clone(),
@@ -69,7 +76,7 @@ impl Draft<'_> {
             created_at: iso8601(at_ms),
             end: None,
         };
-        self.prompts.push(json!(prompt));
+        self.parts.push(Part::Prompt(json!(prompt)));
         if let Some(set) = tools {
             self.keep_tools(set);
         }
@@ -84,10 +91,11 @@ impl Draft<'_> {
         known.push(set.digest.clone());
         let surplus = known.len().saturating_sub(TOOL_SETS_REMEMBERED);
         known.drain(..surplus);
-        self.tool_sets.push(set);
+        self.parts.push(Part::ToolSet(set));
     }
 
-    /// Ends the prompt that waits: our count beside the provider's, and what is learned of it. Gives the row's end.
+    /// Ends the open prompt, compares the token estimate with the provider's count, and updates the
+    /// model's token factor. Returns the attributes to add to the prompt's row.
     pub fn answered(&mut self, outcome: &Outcome<'_>) -> Option<PromptEnd> {
         let asked = self.after.asked.take()?;
         let counted =
@@ -110,21 +118,21 @@ impl Draft<'_> {
                 "factor_permille": factor_permille(&self.after.learned, &asked.model)});
             self.event(EventType::Variance, details);
         }
-        self.prompts.push(ended(&self.after.agent_id, asked.turn, &end));
+        self.parts.push(Part::Prompt(ended(&self.after.agent_id, asked.turn, &end)));
         Some(end)
     }
 
-    /// Gives up the prompt that waits, if one does.
+    /// Records that the answer to the open prompt, if any, was lost.
     pub fn lose_prompt(&mut self) {
         self.answered(&Outcome { finish: LOST, usage: None, answer_seq: None });
     }
 
-    /// Seq of the newest message.
+    /// Returns the seq of the newest message.
     pub fn last_seq(&self) -> u64 {
         self.after.queue.next_seq - 1
     }
 
-    /// What is known of a model's counting, for an answer.
+    /// Returns the learned token factor of a model as a JSON value for the answer.
     pub fn factor_of(&self, model: &str) -> Value {
         factor_permille(&self.after.learned, model).into()
     }

@@ -1,0 +1,10 @@
+//! Evidence about the past of an agent: replays past prompts byte by byte, and builds the history
+//! of a fact.
+
+mod biography;
+mod fact;
+mod replay;
+
+pub use biography::{Lives, PresenceRange, Span, presence_ranges};
+pub use fact::{Fact, Says};
+pub use replay::{Differs, Replayed, Stored, replay};

@@ -1,0 +1,212 @@
+//! Replays a past prompt from stored rows and compares it with the digests recorded when the prompt
+//! was sent.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::memory::core::Core;
+use crate::memory::message::Message;
+use crate::memory::prompt::{Prompt, Texts, ToolSet, request_text};
+use crate::memory::receipt;
+use crate::memory::tokens::{TokenCounter, message_cost};
+use crate::window::{Gone, Past, Section, Window, assemble};
+
+/// The data from which a prompt is replayed, as currently stored.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    /// The current core.
+    pub core: &'a Core,
+    /// The row that was recorded when the prompt was sent.
+    pub prompt: &'a Prompt,
+    /// The stored core version whose texts the prompt contained; `None` if this version is no
+    /// longer stored.
+    pub texts: Option<&'a Texts>,
+    /// The tools that the prompt offered; `None` if they are not stored.
+    pub tools: Option<&'a ToolSet>,
+    /// The queue's messages at the time of the prompt.
+    pub queue: &'a [Message],
+    /// Token counter in the encoding of the prompt.
+    pub counter: &'a dyn TokenCounter,
+}
+
+/// A difference between the replayed prompt and the prompt that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Differs {
+    /// A description of the difference, in one sentence.
+    pub what: String,
+    /// Position of the message that differs; `None` for a difference outside the messages.
+    pub seq: Option<u64>,
+    /// The digest recorded when the prompt was sent.
+    pub expected: String,
+    /// The digest of the currently stored data.
+    pub found: String,
+}
+
+/// A replayed prompt.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The replayed window.
+    pub window: Window,
+    /// The bytes of the replayed request. They equal the sent bytes if no text was removed and
+    /// nothing differs.
+    pub request: String,
+    /// Texts of the prompt that are no longer stored.
+    pub gone: Vec<Gone>,
+    /// Differences between the replayed prompt and the prompt that was sent.
+    pub differs: Vec<Differs>,
+}
+
+impl Replayed {
+    /// Returns whether the replayed bytes are exactly the bytes that were sent.
+    pub fn is_exact(&self) -> bool {
+        self.gone.is_empty() && self.differs.is_empty()
+    }
+}
+
+/// Replays a prompt from stored data, and reports missing texts and differences.
+pub fn replay(stored: Stored<'_>) -> Replayed {
+    let prompt = stored.prompt;
+    let mut gone = Vec::new();
+    let mut differs = messages_that_differ(prompt, stored.core.sealed_as(), stored.queue);
+    // A message that was forgotten before the prompt was rendered is not part of the prompt.
+    let stood = |m: &&Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
+    let queue: Vec<Message> =
+        stored.queue.iter().filter(stood).map(|m| counted(&stored, m)).collect();
+    let core = core_of(&stored, &queue, &mut gone);
+    gone.extend(expired(&queue));
+    let window = assemble(&core, &queue);
+    let tools = tools_of(&stored, &mut gone, &mut differs);
+    let options: Map<String, Value> =
+        serde_json::from_str(&prompt.sent.options).unwrap_or_default();
+    let request = request_text(&prompt.sent.model, &window.messages, tools, &options);
+    if gone.is_empty() {
+        let messages_digest = window.manifest["messages_digest"].as_str().unwrap_or_default();
+        for (what, expected, found) in [
+            (
+                "the messages differ from those that were sent",
+                &prompt.window.messages_digest,
+                messages_digest,
+            ),
+            (
+                "the manifest differs from the manifest of the prompt",
+                &prompt.window.context_digest,
+                &window.context_digest,
+            ),
+            (
+                "the request differs from the request that was sent",
+                &prompt.sent.request_digest,
+                &receipt::sha256(&request),
+            ),
+        ] {
+            if expected != found {
+                differs.push(differing(what, None, expected, found));
+            }
+        }
+    }
+    Replayed { window, request, gone, differs }
+}
+
+fn differing(what: &str, seq: Option<u64>, expected: &str, found: &str) -> Differs {
+    Differs { what: what.into(), seq, expected: expected.into(), found: found.into() }
+}
+
+/// Returns the core at the time of the prompt, limited to the attributes that a window depends on.
+fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core {
+    let window = &stored.prompt.window;
+    let mut core = stored.core.clone();
+    core.version = window.version;
+    core.rev.clone_from(&window.core_rev);
+    core.chain = window.chain.clone();
+    core.encoding = window.encoding;
+    core.token_budget = window.policy;
+    core.context_window = window.policy.max;
+    match stored.texts {
+        None => gone.push(unexplained("texts", "core_versions")),
+        Some(texts) if texts.forgotten_at.is_some() => gone.push(Gone {
+            expired_at: texts.expired_at.clone(),
+            forgotten_at: texts.forgotten_at.clone(),
+            ..unexplained("texts", &texts.key)
+        }),
+        Some(_) => {}
+    }
+    let past = Past { window, texts: stored.texts, queue };
+    for section in Section::ALL {
+        gone.extend((section.spec().restore)(&past, &mut core));
+    }
+    core
+}
+
+/// Returns the item of [`Replayed::gone`] for a text that is missing for an unknown reason.
+fn unexplained(section: &'static str, id: &str) -> Gone {
+    Gone { section, seq: None, id: id.into(), expired_at: None, forgotten_at: None }
+}
+
+/// Returns a message with its token cost recomputed in the prompt's encoding.
+fn counted(stored: &Stored<'_>, message: &Message) -> Message {
+    let mut message = message.clone();
+    message.token_estimate = message_cost(stored.counter, &message.rendered());
+    message
+}
+
+fn expired(queue: &[Message]) -> impl Iterator<Item = Gone> {
+    queue.iter().filter(|m| m.expired_at.is_some()).map(|m| Gone {
+        section: Section::Queue.name(),
+        seq: Some(m.seq),
+        id: m.key.clone(),
+        expired_at: m.expired_at.clone(),
+        forgotten_at: m.forgotten_at.clone(),
+    })
+}
+
+/// Finds messages whose text does not match their digest, or whose digest does not match the hash
+/// chain.
+fn messages_that_differ(prompt: &Prompt, name: &str, queue: &[Message]) -> Vec<Differs> {
+    let mut found = Vec::new();
+    let mut before: Option<&Message> = None;
+    for message in queue {
+        if message.expired_at.is_none() {
+            let canonical = receipt::canonical_message(name, &Value::Object(message.public()));
+            let digest = receipt::digest(&message.salt, &canonical);
+            if digest != message.digest {
+                let what = "the message differs from the message that was appended";
+                found.push(differing(what, Some(message.seq), &message.digest, &digest));
+            }
+        }
+        if let Some(before) = before.filter(|before| before.seq + 1 == message.seq) {
+            let chain = receipt::link(&before.chain, &message.digest);
+            if chain != message.chain {
+                let what = "the digest of the message differs from the digest in the hash chain";
+                found.push(differing(what, Some(message.seq), &message.chain, &chain));
+            }
+        }
+        before = Some(message);
+    }
+    let last = queue.last().filter(|m| m.seq == prompt.window.chain.length);
+    if let Some(last) = last.filter(|last| last.chain != prompt.window.chain.head) {
+        let what = "the last message's chain value is not the recorded head of the hash chain";
+        found.push(differing(what, Some(last.seq), &prompt.window.chain.head, &last.chain));
+    }
+    found
+}
+
+/// Returns the tools in the prompt's request.
+fn tools_of(
+    stored: &Stored<'_>,
+    gone: &mut Vec<Gone>,
+    differs: &mut Vec<Differs>,
+) -> Option<Value> {
+    let digest = stored.prompt.sent.tools.as_ref()?;
+    let Some(set) = stored.tools else {
+        gone.push(unexplained(Section::Tools.name(), digest));
+        return None;
+    };
+    if !set.holds() || set.digest != *digest {
+        differs.push(differing(
+            "the tools differ from the offered tools",
+            None,
+            digest,
+            &set.digest,
+        ));
+    }
+    serde_json::from_str(&set.text).ok()
+}

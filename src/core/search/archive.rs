@@ -1,0 +1,450 @@
+//! Ranks the chunks of the archive that a search found by words or by vectors, and reports the
+//! named parts of each chunk's score.
+//!
+//! For each chunk, the database returns the BM25 score and the chunk's tokens. The weights of the
+//! query's words are derived from the BM25 scores, so that all parts of a score have the scale of
+//! BM25. To read the words' weights from the ArangoSearch view, the search would need another
+//! database query.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::bm25::{rarity, saturated};
+use super::nearest::NearResult;
+use crate::limits::ARCHIVAL_TAIL_ROWS_MAX;
+use crate::memory::archive::Metric;
+
+/// Number of best chunks whose BM25 scores determine the weights of the query's words.
+const ARCHIVAL_WEIGHED: usize = 60;
+/// Maximum number of query words that get a weight in the ranking.
+const RANKED_WORDS_MAX: usize = 32;
+
+/// Weights of the score's other parts, relative to 1 for BM25, tuned on the development half of a
+/// question set. If any one of these parts is left out, the recall of the first page of results
+/// falls by half a percentage point.
+const BEGINNING: f64 = 0.6;
+const NEIGHBOURS: f64 = 0.5;
+const RELATED: f64 = 0.8;
+const TOGETHER: f64 = 0.5;
+/// Number of tokens from a chunk's beginning at which the extra weight of a word falls to 1/e.
+const BEGINNING_TOKENS: f64 = 8.0;
+/// Number of initial letters that two words must share to count as related (`sing`, `singer`).
+const RELATED_LETTERS: usize = 4;
+/// Maximum distance in tokens at which query words count as close together.
+const TOGETHER_TOKENS: usize = 20;
+/// Weight of the nearness of vectors in a sum of z-scores, relative to 1 for words. In tests,
+/// larger weights found more, but the embedding model in these tests had been trained on questions
+/// of the same kind.
+const NEARNESS: f64 = 2.0;
+/// Lower bound for the z-score of nearness. Without this bound, no match of words could outweigh a
+/// distant vector.
+const NEARNESS_MIN: f64 = -2.0;
+/// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
+const RANK_CONSTANT: f64 = 60.0;
+/// Strength of the ridge (regularization) that pulls each query word's weight towards the mean
+/// weight.
+const RIDGE: f64 = 0.01;
+
+/// How two result lists are fused.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Fusion {
+    /// Sum of z-scores, weighted.
+    #[default]
+    ZScore,
+    /// Reciprocal rank fusion: ranks alone.
+    Rrf,
+}
+
+/// The result of a search of the archive by words.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct WordResult {
+    /// All tokens of the query, in order.
+    pub asked: Vec<String>,
+    /// Those tokens of the query that the search looked for.
+    pub wanted: Vec<String>,
+    /// The best chunks that the ArangoSearch view found.
+    pub rows: Vec<WordRow>,
+    /// Recently ingested chunks, which the ArangoSearch view may not contain yet.
+    #[serde(default)]
+    pub tail: Tail,
+    /// Whether the ArangoSearch view contains an identifier of the query as a phrase.
+    #[serde(default)]
+    pub identified: bool,
+}
+
+/// The most recently ingested chunks, which the ArangoSearch view may not contain yet.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Tail {
+    /// Tokens of each identifier in the query.
+    pub phrases: Vec<Vec<String>>,
+    /// Number of recently ingested chunks that were read.
+    pub looked: u64,
+    /// The recently ingested chunks that contain a word of the query.
+    pub rows: Vec<WordRow>,
+}
+
+/// A chunk found by words.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct WordRow {
+    /// Document key.
+    pub key: String,
+    /// Key of the chunk's document.
+    pub doc_id: String,
+    /// Index of the parent passage's first chunk; `None` for a chunk without a parent passage.
+    pub parent: Option<u64>,
+    /// BM25 score of the chunk; `None` while the ArangoSearch view does not contain the chunk.
+    pub score: Option<f64>,
+    /// The first tokens of the chunk.
+    pub words: Vec<String>,
+    /// Cosine similarity or distance between the chunk's vector and the query's vector, if the
+    /// search has a vector.
+    pub similarity: Option<f64>,
+}
+
+/// A chunk with its score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedChunk {
+    /// Document key.
+    pub key: String,
+    /// The parent passage around the chunk: key of the document, and index of the passage's first
+    /// chunk.
+    pub parent: Option<(String, u64)>,
+    /// The chunk's total score, by which the list is sorted.
+    pub score: f64,
+    /// The parts of the chunk's score.
+    pub parts: ScoreParts,
+}
+
+/// The parts of a chunk's score. The parts about words add up to `words`. The score is the fusion
+/// of `words` and `nearness`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoreParts {
+    /// BM25 score of the chunk.
+    pub bm25: f64,
+    /// Score for words near the beginning of the chunk.
+    pub beginning: f64,
+    /// Score for pairs of words that are neighbours both in the query and in the chunk.
+    pub neighbours: f64,
+    /// Score for query words that are not in the chunk, if the chunk contains a related word.
+    pub related: f64,
+    /// Score for query words that are close together in the chunk. Of several such groups of words,
+    /// the group with the largest total weight counts.
+    pub together: f64,
+    /// Sum of the parts of the score that come from words, before it is fused with the nearness.
+    pub words: f64,
+    /// Cosine similarity of the chunk's vector and the query's vector, or their distance with the
+    /// metric `l2`; `None` if the vectors were not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearness: Option<f64>,
+}
+
+impl WordResult {
+    /// Returns whether the archive may contain further recently ingested chunks, beyond the maximum
+    /// number that a search reads.
+    pub fn tail_capped(&self) -> bool {
+        self.tail.looked >= ARCHIVAL_TAIL_ROWS_MAX as u64
+    }
+
+    /// Returns whether an identifier of the query was found as a phrase, which limits the results
+    /// to chunks with an identifier.
+    pub fn is_identified(&self) -> bool {
+        self.all().1
+    }
+
+    /// Returns the chunks that were found in the ArangoSearch view and among the recently ingested
+    /// chunks, and whether any of them contains an identifier that occurs in the query's text. If
+    /// so, only chunks with such an identifier are returned.
+    fn all(&self) -> (Vec<&WordRow>, bool) {
+        let shown: HashSet<&str> = self.rows.iter().map(|row| row.key.as_str()).collect();
+        let fresh = self.tail.rows.iter().filter(|row| !shown.contains(row.key.as_str()));
+        let whole = |row: &&WordRow| self.tail.phrases.iter().any(|p| holds(&row.words, p));
+        let identified: Vec<&WordRow> = fresh.clone().filter(whole).collect();
+        match (self.identified, identified.is_empty()) {
+            (true, _) => (self.rows.iter().chain(identified).collect(), true),
+            (false, false) => (identified, true),
+            (false, true) => (self.rows.iter().chain(fresh).collect(), false),
+        }
+    }
+}
+
+fn holds(words: &[String], phrase: &[String]) -> bool {
+    !phrase.is_empty() && words.windows(phrase.len()).any(|window| window == phrase)
+}
+
+/// Ranks the chunks, best first. Of several chunks inside one parent passage, only the best is
+/// listed. If identifiers were found, the nearness of vectors is ignored, because similar
+/// identifiers name different things. The argument `chunks` is the number of chunks in the agent's
+/// archive.
+pub fn ranked(
+    found: &WordResult,
+    near: Option<&NearResult>,
+    metric: Metric,
+    fusion: Fusion,
+    chunks: u64,
+) -> Vec<RankedChunk> {
+    let (rows, identified) = found.all();
+    let near = near.filter(|_| !identified);
+    let weights = weights(&found.wanted, &rows, chunks);
+    let question = ChunkScorer::of(found, &weights);
+    let mut list: Vec<RankedChunk> = Vec::new();
+    let usual = mean(rows.iter().map(|row| row.words.len() as f64)).max(1.0);
+    for row in &rows {
+        let mut parts = question.parts(&row.words);
+        parts.bm25 = row.score.unwrap_or_else(|| bm25(&row.words, &weights, usual));
+        parts.words =
+            parts.bm25 + parts.beginning + parts.neighbours + parts.related + parts.together;
+        parts.nearness = row.similarity.filter(|_| near.is_some());
+        let parent = row.parent.map(|first| (row.doc_id.clone(), first));
+        list.push(RankedChunk { key: row.key.clone(), parent, score: 0.0, parts });
+    }
+    let there: HashSet<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+    for passage in near.and_then(|n| n.rows.as_deref()).unwrap_or_default() {
+        if !there.contains(passage.key.as_str()) {
+            let parts = ScoreParts { nearness: passage.similarity, ..ScoreParts::default() };
+            let parent = passage.parent.map(|parent| (passage.doc_id.clone(), parent.first));
+            list.push(RankedChunk { key: passage.key.clone(), parent, score: 0.0, parts });
+        }
+    }
+    let scores = match (near.is_some(), fusion) {
+        (false, _) => list.iter().map(|one| one.parts.words).collect(),
+        (true, Fusion::ZScore) => z_sums(&list, metric),
+        (true, Fusion::Rrf) => rank_sums(&list, metric),
+    };
+    for (one, score) in list.iter_mut().zip(scores) {
+        one.score = score;
+    }
+    list.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
+    let mut parents = HashSet::new();
+    list.retain(|one| one.parent.clone().is_none_or(|parent| parents.insert(parent)));
+    list
+}
+
+/// Converts a cosine or distance to a value that is larger for nearer chunks.
+fn nearness(parts: &ScoreParts, metric: Metric) -> Option<f64> {
+    parts.nearness.map(|value| match metric {
+        Metric::Cosine => value,
+        Metric::L2 => -value,
+    })
+}
+
+/// Returns `z(words) + 2 · z(nearness)` for each chunk; a chunk without a compared vector counts as
+/// the farthest.
+fn z_sums(list: &[RankedChunk], metric: Metric) -> Vec<f64> {
+    let words = standard(list.iter().map(|one| one.parts.words).collect());
+    let near: Vec<Option<f64>> = list.iter().map(|one| nearness(&one.parts, metric)).collect();
+    let farthest = near.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let farthest = if farthest.is_finite() { farthest } else { 0.0 };
+    let near = standard(near.into_iter().map(|n| n.unwrap_or(farthest)).collect());
+    let sum = |(words, near): (f64, f64)| words + NEARNESS * near.max(NEARNESS_MIN);
+    words.into_iter().zip(near).map(sum).collect()
+}
+
+/// Returns the z-scores of the values, which are all 0 if the values are equal.
+fn standard(values: Vec<f64>) -> Vec<f64> {
+    let middle = mean(values.iter().copied());
+    let spread = mean(values.iter().map(|v| (v - middle).powi(2))).sqrt();
+    values.into_iter().map(|v| if spread > 1e-12 { (v - middle) / spread } else { 0.0 }).collect()
+}
+
+/// Returns for each chunk the sum of `1 / (60 + rank)` over two rankings, by words and by nearness.
+fn rank_sums(list: &[RankedChunk], metric: Metric) -> Vec<f64> {
+    let words = |parts: &ScoreParts| (parts.words > 0.0).then_some(parts.words);
+    let near = |parts: &ScoreParts| nearness(parts, metric);
+    let mut sums = vec![0.0; list.len()];
+    for value in [&words as &dyn Fn(&ScoreParts) -> Option<f64>, &near] {
+        let valued = list.iter().enumerate().filter_map(|(at, one)| Some((at, value(&one.parts)?)));
+        let mut order: Vec<(usize, f64)> = valued.collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1).then(list[a.0].key.cmp(&list[b.0].key)));
+        for (rank, (at, _)) in order.into_iter().enumerate() {
+            sums[at] += 1.0 / (RANK_CONSTANT + rank as f64 + 1.0);
+        }
+    }
+    sums
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+fn occurrences(words: &[String], word: &str) -> f64 {
+    words.iter().filter(|w| *w == word).count() as f64
+}
+
+fn bm25(words: &[String], weights: &BTreeMap<&str, f64>, usual: f64) -> f64 {
+    let length = words.len() as f64 / usual;
+    weights.iter().map(|(word, weight)| weight * saturated(occurrences(words, word), length)).sum()
+}
+
+/// Returns the weight of each query word. The weights are fitted by least squares with a ridge, so
+/// that BM25 with these weights approximates the scores of the ArangoSearch view. A word that no
+/// scored chunk of the ArangoSearch view contains gets its rarity among the found chunks as weight.
+fn weights<'a>(wanted: &'a [String], rows: &[&WordRow], chunks: u64) -> BTreeMap<&'a str, f64> {
+    let mut seen = HashSet::new();
+    let words: Vec<&str> = wanted.iter().map(String::as_str).filter(|w| seen.insert(*w)).collect();
+    let words = &words[..words.len().min(RANKED_WORDS_MAX)];
+    let scored: Vec<(&WordRow, f64)> =
+        rows.iter().filter_map(|r| Some((*r, r.score?))).take(ARCHIVAL_WEIGHED).collect();
+    let usual = mean(scored.iter().map(|(row, _)| row.words.len() as f64)).max(1.0);
+    let line = |row: &WordRow| -> Vec<f64> {
+        let length = row.words.len() as f64 / usual;
+        words.iter().map(|word| saturated(occurrences(&row.words, word), length)).collect()
+    };
+    let lines: Vec<(Vec<f64>, f64)> = scored.iter().map(|(row, s)| (line(row), *s)).collect();
+    let total: f64 = lines.iter().flat_map(|(line, _)| line).sum();
+    let middle = lines.iter().map(|(_, score)| score).sum::<f64>() / total.max(1e-9);
+    let size = words.len();
+    let hold = RIDGE * lines.len() as f64;
+    let mut equations = vec![vec![0.0; size + 1]; size];
+    for (at, equation) in equations.iter_mut().enumerate() {
+        for (line, score) in &lines {
+            (0..size).for_each(|other| equation[other] += line[at] * line[other]);
+            equation[size] += line[at] * score;
+        }
+        equation[at] += hold;
+        equation[size] += hold * middle;
+    }
+    let solved = if lines.is_empty() { vec![0.0; size] } else { solve(equations) };
+    let all = (rows.len() as f64).max(chunks as f64);
+    let holders =
+        |word: &str| rows.iter().filter(|r| r.words.iter().any(|w| w == word)).count() as f64;
+    let weigh = |(at, word): (usize, &&'a str)| {
+        let told = lines.iter().any(|(line, _)| line[at] > 0.0);
+        let weight = if told { solved[at].max(middle * 0.1) } else { rarity(all, holders(word)) };
+        (*word, weight)
+    };
+    words.iter().enumerate().map(weigh).collect()
+}
+
+/// Solves linear equations with a positive definite matrix by Gauss-Jordan elimination.
+fn solve(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
+    let size = equations.len();
+    for at in 0..size {
+        let pivot = equations[at].clone();
+        for (row, equation) in equations.iter_mut().enumerate() {
+            if row != at && pivot[at].abs() > 1e-12 {
+                let share = equation[at] / pivot[at];
+                equation.iter_mut().zip(&pivot).for_each(|(own, other)| *own -= share * other);
+            }
+        }
+    }
+    let value = |at: usize| match equations[at][at] {
+        pivot if pivot.abs() > 1e-12 => equations[at][size] / pivot,
+        _ => 0.0,
+    };
+    (0..size).map(value).collect()
+}
+
+/// Scores chunks, one after another, by the weighted words of the query.
+struct ChunkScorer<'a> {
+    weights: &'a BTreeMap<&'a str, f64>,
+    /// Pairs of neighbouring tokens of the query in which at least one token has a weight.
+    pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> ChunkScorer<'a> {
+    fn of(found: &'a WordResult, weights: &'a BTreeMap<&'a str, f64>) -> Self {
+        let tells = |word: &str| weights.contains_key(word);
+        let pairs = found.asked.windows(2).map(|two| (two[0].as_str(), two[1].as_str()));
+        let pairs = pairs.filter(|(a, b)| tells(a) || tells(b)).take(RANKED_WORDS_MAX).collect();
+        Self { weights, pairs }
+    }
+
+    fn weight(&self, word: &str) -> f64 {
+        self.weights.get(word).copied().unwrap_or(0.0)
+    }
+
+    /// Returns the parts of a chunk's score that depend on word positions and related words.
+    fn parts(&self, words: &[String]) -> ScoreParts {
+        let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut places: Vec<(usize, &str)> = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            if self.weights.contains_key(word.as_str()) {
+                first.entry(word).or_insert(at);
+                places.push((at, word));
+            }
+        }
+        let beginning = |(word, at): (&&str, &usize)| {
+            self.weight(word) * (-(*at as f64) / BEGINNING_TOKENS).exp()
+        };
+        let beside: HashSet<(&str, &str)> =
+            words.windows(2).map(|two| (two[0].as_str(), two[1].as_str())).collect();
+        let neighbours = self.pairs.iter().filter(|pair| beside.contains(*pair));
+        let neighbours = neighbours.map(|(a, b)| (self.weight(a) + self.weight(b)) / 2.0);
+        let roots: BTreeSet<String> = words.iter().filter_map(|word| root(word)).collect();
+        let related = self.weights.iter().filter(|(word, _)| {
+            !first.contains_key(**word) && root(word).is_some_and(|root| roots.contains(&root))
+        });
+        ScoreParts {
+            beginning: BEGINNING * first.iter().map(beginning).sum::<f64>(),
+            neighbours: NEIGHBOURS * neighbours.sum::<f64>(),
+            related: RELATED * related.map(|(_, weight)| weight).sum::<f64>(),
+            together: TOGETHER * self.together(&places),
+            ..ScoreParts::default()
+        }
+    }
+
+    /// Returns the largest total weight of different query words within [`TOGETHER_TOKENS`] tokens.
+    fn together(&self, places: &[(usize, &str)]) -> f64 {
+        let mut best = 0.0_f64;
+        for (from, (start, _)) in places.iter().enumerate() {
+            let mut seen = HashSet::new();
+            let within = places[from..].iter().take_while(|(at, _)| at - start <= TOGETHER_TOKENS);
+            let sum: f64 = within
+                .filter(|(_, word)| seen.insert(*word))
+                .map(|(_, word)| self.weight(word))
+                .sum();
+            best = best.max(sum);
+        }
+        best
+    }
+}
+
+/// Returns the first `RELATED_LETTERS` letters of a word, which related words share; `None` if the
+/// word has fewer letters.
+fn root(word: &str) -> Option<String> {
+    let letters: String = word.chars().take(RELATED_LETTERS).collect();
+    (letters.chars().count() == RELATED_LETTERS).then_some(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_a_word_weighs_is_read_off_the_scores() {
+        let (rare, common) = (3.0, 0.5);
+        let texts = [
+            "boat boat sea",
+            "boat tide rope mast",
+            "tide sea",
+            "tide tide tide moon",
+            "sea boat tide",
+        ];
+        let usual = mean(texts.iter().map(|t| words(t).len() as f64));
+        let score = |text: &str| {
+            let (words, weights) =
+                (words(text), BTreeMap::from([("boat", rare), ("tide", common)]));
+            bm25(&words, &weights, usual)
+        };
+        let row = |text: &&str| {
+            let (words, doc_id, score) = (words(text), String::new(), Some(score(text)));
+            WordRow { key: String::new(), doc_id, parent: None, score, words, similarity: None }
+        };
+        let rows: Vec<WordRow> = texts.iter().map(row).collect();
+        let rows: Vec<&WordRow> = rows.iter().collect();
+        let wanted = words("boat tide whale");
+        let weights = weights(&wanted, &rows, 1_000);
+        assert!((weights["boat"] - rare).abs() < 0.2, "{weights:?}");
+        assert!((weights["tide"] - common).abs() < 0.2, "{weights:?}");
+        assert!(weights["whale"] > rare, "nobody has it: {weights:?}");
+    }
+}

@@ -1,0 +1,35 @@
+//! Searches of recall storage and of the archive: parses queries, plans the searches, and ranks the
+//! found entries and chunks.
+
+mod archive;
+mod archive_words;
+mod bm25;
+mod lists;
+mod nearest;
+mod order;
+mod page;
+mod passage;
+mod query;
+mod rank;
+mod recall;
+mod recall_near;
+mod stop_words;
+
+pub use archive::{Fusion, RankedChunk, ScoreParts, WordResult, WordRow, ranked};
+pub use archive_words::{WordQuery, words_of_question};
+pub use lists::{
+    ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
+};
+pub use nearest::{
+    Conditions, LookCounts, NearPlan, NearQuery, NearResult, NearRows, first_plan, wider_plan,
+};
+pub use order::Order;
+pub use page::{PageRequest, PageToken, new_page, page_token};
+pub use passage::passages;
+pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
+pub use rank::{RecallEntry, part_names};
+pub use recall::{
+    Candidate, Entries, Partner, QueueCopy, RecallHit, RecallList, RecallRows, listed,
+};
+pub use recall_near::{RecallNear, recall_plan};
+pub use stop_words::StopWords;

@@ -1,0 +1,20 @@
+//! Ranks entries of recall storage by a weighted sum of features of query and entry, and puts the
+//! newer of two conflicting statements first.
+
+mod days;
+mod deep;
+mod entry;
+mod formula;
+mod moment;
+mod newer;
+mod passage_match;
+mod question;
+mod scorer;
+mod words;
+
+pub(super) use deep::better_passage;
+pub use entry::RecallEntry;
+pub(super) use formula::PARTS;
+pub use formula::part_names;
+pub(super) use question::{content_words, without_names};
+pub(super) use scorer::{RankInput, ranked};

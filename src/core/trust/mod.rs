@@ -1,0 +1,13 @@
+//! Decides which callers may reach which agent and which texts are tainted, and traces where a text
+//! came from.
+
+mod admit;
+mod taint;
+mod trace;
+
+pub use admit::{Actor, Principal, Scope, admit, check_name};
+pub use taint::{
+    RULES, Rule, Scan, TaintMode, TaintReport, TaintSettings, chunk_place, from_outside,
+    released_name, rules_of, scan, shares_run,
+};
+pub use trace::{Follow, Trace, TraceQuery, TraceStep, Vertex, VertexId, nothing_to_trace};

@@ -1,0 +1,68 @@
+//! Renders the window as chat messages, with a manifest that lists each message with its digest and
+//! the reason why the message is in the window.
+
+use serde_json::{Map, Value, json};
+
+use super::section::Item;
+use super::{Section, Tokens, tokens};
+use crate::memory::core::Core;
+use crate::memory::message::Message;
+use crate::memory::receipt;
+
+/// A rendered window.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Chat messages of the window, in order.
+    pub messages: Vec<Value>,
+    /// Token counts of the sections.
+    pub tokens: Tokens,
+    /// Manifest of the window: head of the hash chain, token budget, encoding, and one item for
+    /// each message.
+    pub manifest: Value,
+    /// SHA-256 of the manifest's canonical JSON; the manifest contains the digest of the messages.
+    pub context_digest: String,
+}
+
+/// Assembles the window from a core and the messages of the core's queue (oldest first).
+pub fn assemble(core: &Core, queue: &[Message]) -> Window {
+    let mut listed = Vec::new();
+    let mut messages = Vec::new();
+    for section in Section::ALL {
+        for item in (section.spec().items)(core, queue) {
+            listed.push(entry(section, &item));
+            messages.push(item.message);
+        }
+    }
+    let messages_digest =
+        receipt::sha256(&receipt::canonical_json(&Value::Array(messages.clone())));
+    let manifest = Value::Object(manifest(core, messages_digest, listed));
+    let context_digest = receipt::sha256(&receipt::canonical_json(&manifest));
+    Window { messages, tokens: tokens(core), manifest, context_digest }
+}
+
+fn entry(section: Section, item: &Item) -> Value {
+    let mut entry = json!({"section": section.name(), "id": item.id, "seq": item.seq,
+        "role": item.message["role"], "tokens": item.tokens, "digest": item.digest, "why": item.why});
+    if !item.tainted.is_empty() {
+        entry["tainted"] = json!(item.tainted);
+    }
+    entry
+}
+
+fn manifest(core: &Core, messages_digest: String, items: Vec<Value>) -> Map<String, Value> {
+    let mut manifest = Map::new();
+    manifest.insert("agent".into(), core.sealed_as().into());
+    manifest.insert("version".into(), core.version.into());
+    manifest.insert("_rev".into(), core.rev.as_str().into());
+    manifest.insert("encoding".into(), json!(core.encoding));
+    manifest.insert("policy".into(), json!(core.token_budget));
+    manifest.insert("chain".into(), json!(core.chain));
+    manifest.insert("head_seq".into(), core.queue.head_seq.into());
+    manifest.insert("next_seq".into(), core.queue.next_seq.into());
+    manifest.insert("messages_digest".into(), messages_digest.into());
+    if core.tools.token_estimate > 0 {
+        manifest.insert("tools".into(), json!(core.tools));
+    }
+    manifest.insert("items".into(), Value::Array(items));
+    manifest
+}

@@ -1,0 +1,120 @@
+//! Chooses the messages that leave the queue: the oldest ones, as few as needed, without separating
+//! a tool call from its result.
+
+use std::collections::HashMap;
+
+use crate::memory::message::Message;
+
+/// A tool call without a result keeps its message in the queue while the message is among this
+/// number of newest messages. That is about ten exchanges, so an unanswered call does not block
+/// evictions for long.
+const OPEN_CALL_ROWS_MAX: usize = 32;
+
+/// A message of the queue, reduced to the fields on which an eviction depends.
+#[derive(Clone, Debug, Default)]
+pub struct QueueItem {
+    /// Position of the message in the log.
+    pub seq: u64,
+    /// Cost of the rendered message in tokens.
+    pub tokens: u64,
+    /// Length of the message's text in bytes.
+    pub bytes: usize,
+    /// Ids of the tool calls in the message.
+    pub calls: Vec<String>,
+    /// Id of the tool call that the message answers.
+    pub answers: Option<String>,
+}
+
+/// The bounds of an eviction, in tokens of the whole window.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Cost of all sections except the queue, including the tokens reserved for a new summary.
+    pub fixed: u64,
+    /// Cost of all sections except the queue for an eviction in which no message leaves, so that no
+    /// new summary is written.
+    pub fixed_whole: u64,
+    /// The occupancy that the eviction aims at.
+    pub target: u64,
+    /// The occupancy that the window must not exceed after the eviction.
+    pub must: u64,
+}
+
+/// The result of [`plan`]: which messages leave the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Number of messages that leave the queue; these are the oldest ones.
+    pub leave: usize,
+    /// Cost of the messages that stay in the queue, in tokens.
+    pub kept_tokens: u64,
+    /// Whether the occupancy after the eviction is at most [`Bounds::target`].
+    pub target_reached: bool,
+}
+
+impl From<&Message> for QueueItem {
+    fn from(message: &Message) -> Self {
+        Self {
+            seq: message.seq,
+            tokens: message.token_estimate,
+            bytes: message.content.len(),
+            calls: message.tool_call_ids().map(str::to_owned).collect(),
+            answers: message.answers().map(str::to_owned),
+        }
+    }
+}
+
+/// Plans the smallest eviction that brings the occupancy down to `target`. If no permitted eviction
+/// reaches `target`, the largest permitted eviction is planned, and `target_reached` is false. The
+/// last `keep_last` messages of the queue never leave. A message with a recent unanswered call
+/// stays in the queue unless the window would then exceed `must` tokens.
+pub fn plan(items: &[QueueItem], bounds: Bounds, keep_last: usize) -> Plan {
+    let held = pick(items, bounds, keep_last, true);
+    let fixed = if held.leave == 0 { bounds.fixed_whole } else { bounds.fixed };
+    if held.target_reached || fixed + held.kept_tokens <= bounds.must {
+        return held;
+    }
+    pick(items, bounds, keep_last, false)
+}
+
+fn pick(items: &[QueueItem], bounds: Bounds, keep_last: usize, hold_open: bool) -> Plan {
+    let Bounds { fixed, target, .. } = bounds;
+    let latest = items.len().saturating_sub(keep_last);
+    let allowed = allowed_cuts(items, hold_open);
+    let mut kept: u64 = items.iter().map(|i| i.tokens).sum();
+    let mut best = Plan { leave: 0, kept_tokens: kept, target_reached: fixed + kept <= target };
+    for cut in 1..=latest {
+        if best.target_reached {
+            break;
+        }
+        kept -= items[cut - 1].tokens;
+        if allowed[cut] {
+            best = Plan { leave: cut, kept_tokens: kept, target_reached: fixed + kept <= target };
+        }
+    }
+    best
+}
+
+/// Returns, for each index `c`, whether the messages before `c` may leave the queue. They may not
+/// leave if one of their tool calls has its result at `c` or later. With `hold_open`, they also may
+/// not leave if they contain a recent call without a result. A result belongs to the last call with
+/// its id, because some runtimes reuse ids in each turn.
+pub fn allowed_cuts(items: &[QueueItem], hold_open: bool) -> Vec<bool> {
+    let mut answered_at: HashMap<&str, usize> = HashMap::new();
+    let newest_from = items.len().saturating_sub(OPEN_CALL_ROWS_MAX);
+    let mut allowed = vec![true; items.len() + 1];
+    for (at, item) in items.iter().enumerate().rev() {
+        if let Some(id) = &item.answers {
+            answered_at.entry(id).or_insert(at);
+        }
+        for id in &item.calls {
+            let last = match answered_at.remove(id.as_str()) {
+                Some(answer) => answer,
+                None if hold_open && at >= newest_from => items.len(),
+                None => continue,
+            };
+            for cut in allowed.iter_mut().take(last + 1).skip(at + 1) {
+                *cut = false;
+            }
+        }
+    }
+    allowed
+}

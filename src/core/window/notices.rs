@@ -1,0 +1,96 @@
+//! The window's section of notices from the server, with at most one notice of each kind.
+
+use super::section::{Item, Spec};
+use super::system::system_message;
+use crate::memory::core::{Core, Notice};
+use crate::memory::tokens::{TokenCounter, message_cost};
+
+/// Maximum number of ids that a spool notice names; the notice only says how many further ids there
+/// are.
+const SPOOL_IDS_NAMED_MAX: usize = 8;
+
+/// Kind of the notice of memory pressure, which warns that the window is nearly full.
+pub(crate) const PRESSURE: &str = "pressure";
+/// Kind of the spool notice, which gives the ids under which recall storage contains a result that
+/// was too large for the window.
+pub(crate) const SPOOL: &str = "spool";
+
+pub(super) const SECTION: Spec = Spec {
+    name: "notices",
+    gauge: "token.notices",
+    help: "Tokens of notices in the window last written",
+    kept: None,
+    tokens: |core| core.notices.iter().map(|notice| notice.token_estimate).sum(),
+    recount: |counter, core| {
+        for notice in &mut core.notices {
+            notice.token_estimate = message_cost(counter, &system_message(&notice.content));
+        }
+    },
+    items: |core, _| core.notices.iter().map(item).collect(),
+    restore: |past, core| {
+        core.notices.clone_from(&past.window.notices);
+        None
+    },
+};
+
+fn item(notice: &Notice) -> Item {
+    let message = system_message(&notice.content);
+    Item::new(&notice.kind, notice.token_estimate, message, "standing notice")
+}
+
+/// Returns the notice of memory pressure, which names the warning, flush and target marks of the
+/// core's window.
+pub(crate) fn pressure_notice(counter: &dyn TokenCounter, core: &Core) -> Notice {
+    let (window, budget) = (core.context_window, core.token_budget);
+    let (warning, flush, target) = (budget.warning, budget.flush, budget.target);
+    notice(
+        counter,
+        PRESSURE,
+        format!(
+            "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
+             storage until {target} are in use. Keep what must stay in view with store_core now."
+        ),
+    )
+}
+
+/// Returns the spool notice for a tool's result that recall storage contains under the given ids.
+pub(crate) fn spool_notice(counter: &dyn TokenCounter, tool: &str, ids: &[String]) -> Notice {
+    let named = ids[..ids.len().min(SPOOL_IDS_NAMED_MAX)].join(", ");
+    let more = match ids.len().saturating_sub(SPOOL_IDS_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    notice(
+        counter,
+        SPOOL,
+        format!(
+            "A result of {tool} was too large for this window: only its beginning was shown. The whole lies in recall storage as {named}{more}."
+        ),
+    )
+}
+
+/// Adds a notice, and removes an earlier notice of the same kind.
+pub(crate) fn set(core: &mut Core, notice: Notice) {
+    drop_kind(core, &notice.kind);
+    core.notices.push(notice);
+}
+
+/// Removes the notice of the given kind, if any.
+pub(crate) fn drop_kind(core: &mut Core, kind: &str) {
+    core.notices.retain(|n| n.kind != kind);
+}
+
+/// Whether the window has a notice of the given kind.
+pub(crate) fn stands(core: &Core, kind: &str) -> bool {
+    core.notices.iter().any(|n| n.kind == kind)
+}
+
+/// Returns the cost of the notice of the given kind in tokens; 0 if there is none.
+pub(crate) fn cost(core: &Core, kind: &str) -> u64 {
+    core.notices.iter().filter(|n| n.kind == kind).map(|n| n.token_estimate).sum()
+}
+
+fn notice(counter: &dyn TokenCounter, kind: &str, content: String) -> Notice {
+    let token_estimate = message_cost(counter, &system_message(&content));
+    Notice { kind: kind.into(), content, token_estimate }
+}

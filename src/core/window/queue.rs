@@ -1,0 +1,102 @@
+//! Makes the section of the window that shows the queue: the queue's messages, with each tool
+//! result directly after its call and placeholders for missing results.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::section::{Item, Spec};
+use crate::memory::core::OpenCall;
+use crate::memory::message::{Message, Role, rendered, tainted};
+use crate::memory::tokens::{TokenCounter, message_cost};
+
+/// Content of the placeholder message for a tool call's missing result.
+const NO_RESULT: &str = "[no result yet]";
+
+pub(super) const SECTION: Spec = Spec {
+    name: "fifo",
+    gauge: "token.fifo",
+    help: "Tokens of queued messages in the window last written",
+    kept: None,
+    tokens: |core| core.queue.tokens + core.open_call_tokens(),
+    // Counts only the tokens of the placeholders. The queue's messages are stored outside the core;
+    // their tokens are counted by the code that changes an agent's encoding.
+    recount: |counter, core| {
+        for call in core.open_calls.iter_mut().flatten() {
+            call.token_estimate = message_cost(counter, &no_result(&call.id));
+        }
+    },
+    items: |core, queue| {
+        let shown = queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq);
+        with_results(shown.collect(), core.open_calls.as_deref().unwrap_or_default())
+    },
+    restore: |past, core| {
+        core.queue.head_seq = past.window.head_seq;
+        core.queue.next_seq = past.window.next_seq;
+        core.queue.tokens = past.queue.iter().map(|m| m.token_estimate).sum();
+        core.queue.count = past.queue.len() as u64;
+        core.open_calls.clone_from(&past.window.open_calls);
+        None
+    },
+};
+
+/// Returns the queue's messages with each tool result moved directly after its call, because chat
+/// formats accept a result only there. The placeholder for a missing result follows the results of
+/// the other calls in the same message. All other messages keep their order.
+fn with_results(queue: Vec<&Message>, open_calls: &[OpenCall]) -> Vec<Item> {
+    // Maps the id of each call without a result so far to the index of the message that contains
+    // the call. If several calls have the same id, the map keeps only the newest of them.
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut results: Vec<Vec<Item>> = Vec::with_capacity(queue.len());
+    let mut moved = vec![false; queue.len()];
+    for (at, message) in queue.iter().copied().enumerate() {
+        results.push(Vec::new());
+        open.extend(message.tool_call_ids().map(|id| (id, at)));
+        if let Some(call_at) = message.answers().and_then(|id| open.remove(id)) {
+            results[call_at].push(item(message));
+            moved[at] = true;
+        }
+    }
+    for call in open_calls {
+        if let Ok(at) = queue.binary_search_by_key(&call.seq, |message| message.seq) {
+            results[at].push(missing(call));
+        }
+    }
+    let mut ordered = Vec::with_capacity(queue.len());
+    for (at, message) in queue.into_iter().enumerate() {
+        if !moved[at] {
+            ordered.push(item(message));
+        }
+        ordered.append(&mut results[at]);
+    }
+    ordered
+}
+
+fn item(message: &Message) -> Item {
+    Item {
+        id: message.key.clone(),
+        seq: Some(message.seq),
+        tokens: message.token_estimate,
+        message: message.rendered(),
+        digest: message.digest.clone(),
+        why: "seq is at or after head_seq",
+        tainted: tainted(&message.meta).into_iter().map(str::to_owned).collect(),
+    }
+}
+
+fn missing(call: &OpenCall) -> Item {
+    let id = format!("result:{}", call.id);
+    Item::new(&id, call.token_estimate, no_result(&call.id), "its call has no result yet")
+}
+
+fn no_result(call: &str) -> Value {
+    let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(call))]);
+    rendered(Role::Tool, NO_RESULT, &meta)
+}
+
+/// Returns what the core stores about a tool call without a result: the call's id, the position of
+/// its message, and the cost of the placeholder message in tokens.
+pub fn open_call(counter: &dyn TokenCounter, id: &str, seq: u64) -> OpenCall {
+    let token_estimate = message_cost(counter, &no_result(id));
+    OpenCall { id: id.to_owned(), seq, token_estimate, replaced: false }
+}

@@ -1,0 +1,46 @@
+//! The window's section of the working context, with one message for each block.
+
+use serde_json::{Value, json};
+
+use super::section::{Item, Spec};
+use super::system::system_message;
+use crate::memory::core::Block;
+use crate::memory::markup;
+use crate::memory::tokens::{TokenCounter, message_cost};
+
+pub(super) const SECTION: Spec = Spec {
+    name: "working",
+    gauge: "token.working",
+    help: "Tokens of working blocks in the window last written",
+    kept: Some(("working_blocks", |core| json!(core.working_blocks))),
+    tokens: |core| core.working_blocks.iter().map(|block| block.token_estimate).sum(),
+    recount: |counter, core| {
+        core.working_blocks.iter_mut().for_each(|block| count_block(counter, block));
+    },
+    items: |core, _| core.working_blocks.iter().map(item).collect(),
+    restore: |past, core| {
+        core.working_blocks.clone_from(&past.texts?.working_blocks);
+        None
+    },
+};
+
+fn item(block: &Block) -> Item {
+    let why = if block.pinned { "pinned" } else { "working block" };
+    let rules = block.taint.iter().flat_map(|taint| taint.rules.clone());
+    let item = Item::new(&block.id, block.token_estimate, block_message(block), why);
+    Item { tainted: rules.collect(), ..item }
+}
+
+fn block_message(block: &Block) -> Value {
+    let Block { id, role, .. } = block;
+    let pin = if block.pinned { " pinned" } else { "" };
+    let content = markup::display_text(&block.content, block.escaped);
+    system_message(&format!("<block id=\"{id}\" role=\"{role}\"{pin}>\n{content}\n</block>"))
+}
+
+/// Checks whether the text of a newly written block needs escaping, counts the block's tokens, and
+/// stores both results in the block.
+pub fn count_block(counter: &dyn TokenCounter, block: &mut Block) {
+    block.escaped = markup::has_block_markup(&block.content);
+    block.token_estimate = message_cost(counter, &block_message(block));
+}

@@ -1,0 +1,26 @@
+//! Tests the crate `core`, which decides without I/O: rules of the memory, splitters and text
+//! functions.
+
+mod chunk;
+mod clock;
+mod conveyance;
+mod dialect;
+mod memory;
+mod openai;
+mod policy;
+mod proof;
+mod scripts;
+mod search;
+mod split;
+mod text;
+mod trust;
+mod window;
+mod world;
+
+/// Returns the number of cases that a long test tries: all with `VCTX_ROUNDS=full`, otherwise a
+/// fifth.
+#[allow(clippy::disallowed_methods, reason = "a test reads its own switch")]
+fn share(full: u32) -> u32 {
+    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
+    if whole { full } else { full.div_ceil(5) }
+}

@@ -1,0 +1,11 @@
+//! Tests of an agent's memory: values, receipts, proofs and exports.
+
+mod block_path;
+mod conversation;
+mod export;
+mod markup;
+mod prompt;
+mod receipt;
+mod receipt_check;
+mod values;
+mod verify;

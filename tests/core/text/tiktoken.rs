@@ -1,0 +1,58 @@
+//! Tests that token counts equal those of OpenAI's published encodings.
+
+use vctx_core::memory::{Encoding, TokenCounter as _};
+use vctx_core::text::Tiktoken;
+
+#[test]
+fn counts_are_the_published_ones() {
+    // Token counts that OpenAI's tiktoken returns for these texts.
+    let table = [
+        ("", 0, 0),
+        ("hello world", 2, 2),
+        ("tiktoken is great!", 6, 6),
+        ("antidisestablishmentarianism", 6, 6),
+        ("2 + 2 = 4", 7, 7),
+    ];
+    for (text, o200k, cl100k) in table {
+        assert_eq!(Tiktoken::new(Encoding::O200kBase).count(text), o200k, "o200k_base of {text:?}");
+        assert_eq!(
+            Tiktoken::new(Encoding::Cl100kBase).count(text),
+            cl100k,
+            "cl100k_base of {text:?}"
+        );
+    }
+}
+
+#[test]
+fn the_spelling_of_a_special_token_is_plain_text() {
+    for &encoding in Encoding::ALL {
+        let counter = Tiktoken::new(encoding);
+        counter.warm();
+        assert_eq!(counter.encoding(), encoding);
+        assert!(counter.count("<|endoftext|>") > 3, "{encoding}");
+    }
+}
+
+#[test]
+fn a_long_text_counts_like_its_encoding_in_one_go() {
+    let text = "The tide turns at seven, and the harbour master wants 14 euros. ".repeat(2_000);
+    for &encoding in Encoding::ALL {
+        let table = match encoding {
+            Encoding::O200kBase => tiktoken_rs::o200k_base_singleton(),
+            Encoding::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
+        };
+        let counter = Tiktoken::new(encoding);
+        assert!(text.len() > 7 * 16 * 1024);
+        assert_eq!(counter.count(&text), table.encode_ordinary(&text).len() as u64, "{encoding}");
+    }
+}
+
+#[test]
+fn runs_without_a_blank_are_counted_and_do_not_panic() {
+    let counter = Tiktoken::default();
+    for unit in ["a", "A", " ", "\n", "漢", "🦀", "é", "\u{0}", "7", " \t", "-"] {
+        let text = unit.repeat(60_000 / unit.len());
+        let tokens = counter.count(&format!("{text}x"));
+        assert!(tokens > 0 && tokens <= text.len() as u64 + 1, "{unit:?}: {tokens}");
+    }
+}

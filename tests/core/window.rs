@@ -1,0 +1,4 @@
+//! Tests of the context window: evicted messages and token counts.
+
+mod budget;
+mod evict;
