@@ -1,6 +1,6 @@
-//! A server with a model in its process, and all-MiniLM-L6-v2; `.ci/full` runs it.
+//! Tests a server with the local model all-MiniLM-L6-v2; `.ci/full` runs this test.
 
-#[path = "../src/embed-bert/tests/tiny/mod.rs"]
+#[path = "embed-bert/tiny.rs"]
 mod tiny;
 
 use std::io::{Read as _, Write as _};
@@ -15,13 +15,14 @@ use vctx_base::embedder::Kind;
 
 use self::tiny::{SENTENCES, write};
 
-/// Looks for a server that starts, or for vectors that are on their way, and the pause between two.
+/// Maximum number of polls for a started server or for pending vectors, and the pause between two
+/// polls.
 const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
-/// Every request has a key of its own.
+/// Number in the next idempotency key that a test sends.
 static KEYS: AtomicUsize = AtomicUsize::new(0);
 
-/// The program itself with this model, in a directory of its own; it ends with this value.
+/// A server process that uses this model and its own data directory; dropping it kills the process.
 struct Server {
     process: Child,
     socket: PathBuf,
@@ -51,7 +52,7 @@ impl Server {
         panic!("the server is never ready");
     }
 
-    /// Status and body of an answer; none while nobody listens.
+    /// Sends a request, and returns status and body of the answer; `None` while no server listens.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let mut stream = UnixStream::connect(&self.socket).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -71,7 +72,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that ended by itself is as good as killed.
+        // `kill` fails if the process has already ended, which is no error here.
         drop(self.process.kill());
         drop(self.process.wait());
     }
@@ -108,7 +109,8 @@ fn a_server_with_a_model_in_it_finds_what_was_said_and_what_was_taken_in() {
     assert_eq!(found["results"][0]["text"], SENTENCES[1], "{found}");
 }
 
-/// Directory of all-MiniLM-L6-v2 (the files of its publication), which `.ci/full` takes from a package.
+/// Environment variable that names the directory with the published files of all-MiniLM-L6-v2;
+/// `.ci/full` takes them from a package.
 const MINILM: &str = "VCTX_TEST_MINILM";
 
 #[tokio::test]

@@ -1,4 +1,6 @@
-//! The calls of the outer contract, typed as far as their callers need it; everything else stays the JSON that was answered.
+//! Typed calls of the vctx API.
+//!
+//! An answer for which no caller needs a type is returned as plain JSON.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,80 +14,84 @@ use super::connection::{Answer, Connection, Settings};
 use super::problem::{Fault, Problem};
 use vctx_base::ids::{Ids as _, SystemIds};
 
-/// Messages asked for at once; the server may answer fewer and says where to go on.
+/// Maximum number of messages that the client requests for one page; the server may return fewer,
+/// with the position of the next page.
 pub const MESSAGES_PER_PAGE_MAX: u64 = 200;
 
-/// Pause before the first repeated attempt; it doubles with each and up to half of it is added by chance.
+/// Pause before the first retry. The pause doubles with each retry; each time, a random time of up
+/// to half of the pause is added.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Longest request this client sends, in bytes; the server's own limit is lower.
+/// Maximum size of a request that this client sends, in bytes; the server's own limit is lower.
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 
-/// What makes a writing call safe to repeat and safe from overwriting.
+/// Idempotency key and revision of a writing call. The key makes the call safe to repeat; the
+/// revision prevents the call from overwriting changes that the caller has not seen.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// The same for every repetition of one call.
+    /// Idempotency key. All repetitions of one call have the same key.
     pub key: String,
-    /// The revision the call builds on; `"*"` is the caller's explicit "any"; `None` sends none.
+    /// Revision that the call builds on; `"*"` accepts any revision; `None` sends no revision.
     pub revision: Option<String>,
 }
 
 impl Write {
-    /// A write with a fresh key that builds on any revision.
+    /// Returns a new idempotency key with `"*"`, for a write that accepts any revision.
     pub fn any() -> Write {
         Write { key: SystemIds.key(), revision: Some("*".into()) }
     }
 
-    /// A write with a fresh key and the given revision, if any.
+    /// Returns a new idempotency key with the given revision, if any.
     pub fn new(revision: Option<String>) -> Write {
         Write { key: SystemIds.key(), revision }
     }
 }
 
-/// An agent to be made.
+/// Settings of a new agent.
 #[derive(Debug, Clone)]
 pub struct NewAgent {
-    /// Tokens of the window.
+    /// Size of the agent's window in tokens.
     pub context_window: u64,
-    /// The system text, if it is not to be the server's own.
+    /// System text of the agent; `None` for the server's default.
     pub system: Option<String>,
-    /// `o200k_base` or `cl100k_base`, if it is not to be the server's own.
+    /// Encoding that counts tokens: `o200k_base` or `cl100k_base`; `None` for the server's default.
     pub encoding: Option<String>,
 }
 
-/// What an append answered, beside the whole answer.
+/// The receipt of an append, and the whole answer.
 #[derive(Debug, Clone)]
 pub struct Appended {
-    /// Sequence number given to the message.
+    /// Sequence number of the message.
     pub seq: u64,
-    /// True when the answer was stored by an earlier attempt with the same key.
+    /// Whether the answer was stored by an earlier attempt with the same idempotency key.
     pub replayed: bool,
     /// The whole answer.
     pub answer: Value,
 }
 
-/// A server behind its socket.
+/// A client of a server on a Unix socket.
 pub struct Client {
     connection: Connection,
 }
 
 impl Client {
-    /// A client that connects with its first call.
+    /// Creates a client, which connects to the server at its first call.
     pub fn new(settings: Settings) -> Client {
         Client { connection: Connection::new(settings) }
     }
 
-    /// The socket this client talks to.
+    /// Returns the path of the server's socket.
     pub fn socket(&self) -> &Path {
         &self.connection.settings.socket
     }
 
-    /// What this client keeps to.
+    /// Returns the settings of this client.
     pub(super) fn settings(&self) -> &Settings {
         &self.connection.settings
     }
 
-    /// Creates an agent, or finds it with the same configuration; answers its state.
+    /// Creates an agent and returns its state. If an agent with the same name and settings exists,
+    /// only returns its state.
     pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
         let mut body = json!({"context_window": new.context_window});
         for (name, value) in [("system", &new.system), ("encoding", &new.encoding)] {
@@ -96,7 +102,7 @@ impl Client {
         self.json(Method::PUT, &agent_path(agent), Some(&body), None).await
     }
 
-    /// Changes window, system text or encoding; answers the state.
+    /// Changes window, system text or encoding of an agent; returns the agent's state.
     pub async fn patch_agent(
         &self,
         agent: &str,
@@ -106,52 +112,74 @@ impl Client {
         self.json(Method::PATCH, &agent_path(agent), Some(change), Some(write)).await
     }
 
-    /// All agents.
+    /// Returns all agents, page by page.
     pub async fn agents(&self) -> Result<Vec<Value>, Problem> {
-        let answer = self.get("/v1/agents").await?;
-        match answer.get("agents").and_then(Value::as_array) {
-            Some(agents) => Ok(agents.clone()),
-            None => Err(Problem::garbled("the answer has no list of agents".into())),
+        let (mut agents, mut path) = (Vec::new(), "/v1/agents".to_owned());
+        loop {
+            let mut answer = self.get(&path).await?;
+            let page = listed(&mut answer, "agents")?;
+            let Some(next) = answer["next"].as_str() else {
+                agents.extend(page);
+                return Ok(agents);
+            };
+            if page.is_empty() {
+                return Err(Problem::garbled("an empty page of agents has a next page".into()));
+            }
+            agents.extend(page);
+            path = format!("/v1/agents?after={next}");
         }
     }
 
-    /// An agent's state: revision, blocks, queue, summary, budget, tokens, chain.
+    /// Returns an agent's state: revision, blocks, queue, summary, marks of the window, tokens,
+    /// head of the hash chain.
     pub async fn state(&self, agent: &str) -> Result<Value, Problem> {
         self.get(&agent_path(agent)).await
     }
 
-    /// The rendered window with its manifest.
+    /// Returns the rendered window of an agent, with a manifest of its contents.
     pub async fn context(&self, agent: &str) -> Result<Value, Problem> {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
-    /// The score of an agent's session, or of its whole life, with every count it comes from.
+    /// Returns the score of an agent's session or of its whole life, with every count from which
+    /// the score is computed.
     pub async fn conveyance(&self, agent: &str, of: &str) -> Result<Value, Problem> {
         self.get(&format!("{}/conveyance?of={of}", agent_path(agent))).await
     }
 
-    /// A page of messages from `from_seq` on, and where the next page begins.
+    /// Returns a page of a list, and the start of the next page. The arguments are the path of the
+    /// list, the field of the answer that contains the list, and the name of the number by which
+    /// the list is ordered.
+    async fn page(
+        &self,
+        agent: &str,
+        (path, name, number): (&str, &str, &str),
+        (from, limit): (u64, u64),
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let path = format!("{}/{path}?from_{number}={from}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get(format!("next_{number}")).and_then(Value::as_u64);
+        let list = listed(&mut answer, name)?;
+        match next {
+            Some(next) if next <= from => {
+                Err(Problem::garbled(format!("the page after {from} begins at {next}")))
+            }
+            next => Ok((list, next)),
+        }
+    }
+
+    /// Returns a page of messages from `from_seq` on, and the start of the next page.
     pub async fn messages(
         &self,
         agent: &str,
         from_seq: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        let path = format!("{}/messages?from_seq={from_seq}&limit={limit}", agent_path(agent));
-        let mut answer = self.get(&path).await?;
-        let next = answer.get("next_seq").and_then(Value::as_u64);
-        let Some(Value::Array(messages)) = answer.get_mut("messages").map(Value::take) else {
-            return Err(Problem::garbled("the answer has no list of messages".into()));
-        };
-        match next {
-            Some(next) if next <= from_seq => {
-                Err(Problem::garbled(format!("the page after {from_seq} begins at {next}")))
-            }
-            next => Ok((messages, next)),
-        }
+        self.page(agent, ("messages", "messages", "seq"), (from_seq, limit)).await
     }
 
-    /// What an entry of the memory is joined to. `asked`: names and values of the query beside `from`.
+    /// Returns the items that are linked to the item `from`. `asked` contains the other query
+    /// parameters, as names and values.
     pub async fn trace(
         &self,
         agent: &str,
@@ -165,62 +193,43 @@ impl Client {
         self.get(&path).await
     }
 
-    /// A past prompt, put together again.
+    /// Returns a rebuilt past prompt.
     pub async fn prompt(&self, agent: &str, turn: u64) -> Result<Value, Problem> {
         self.get(&format!("{}/prompts/{turn}", agent_path(agent))).await
     }
 
-    /// A page of prompts from a turn on, and where the next page begins.
+    /// Returns a page of the recorded prompts, starting with the prompt of the given number, and
+    /// the start of the next page.
     pub async fn prompts(
         &self,
         agent: &str,
         from_turn: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        let path = format!("{}/prompts?from_turn={from_turn}&limit={limit}", agent_path(agent));
-        let mut answer = self.get(&path).await?;
-        let next = answer.get("next_turn").and_then(Value::as_u64);
-        let Some(Value::Array(prompts)) = answer.get_mut("prompts").map(Value::take) else {
-            return Err(Problem::garbled("the answer has no list of prompts".into()));
-        };
-        match next {
-            Some(next) if next <= from_turn => {
-                Err(Problem::garbled(format!("the page after {from_turn} begins at {next}")))
-            }
-            next => Ok((prompts, next)),
-        }
+        self.page(agent, ("prompts", "prompts", "turn"), (from_turn, limit)).await
     }
 
-    /// The life of a fact, or the reasons of a prompt. `asked`: names and values of the query.
+    /// Returns the history of a fact, or the reasons for a prompt's contents. `asked` contains the
+    /// query parameters, as names and values.
     pub async fn why(&self, agent: &str, asked: &[(&str, String)]) -> Result<Value, Problem> {
         let pairs: Vec<String> =
             asked.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
         self.get(&format!("{}/why?{}", agent_path(agent), pairs.join("&"))).await
     }
 
-    /// A page of copies of an agent's texts from a version on, and where the next page begins.
+    /// Returns a page of the stored versions of an agent's core, starting with the given version,
+    /// and the start of the next page.
     pub async fn history(
         &self,
         agent: &str,
         from_version: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        let path =
-            format!("{}/history?from_version={from_version}&limit={limit}", agent_path(agent));
-        let mut answer = self.get(&path).await?;
-        let next = answer.get("next_version").and_then(Value::as_u64);
-        let Some(Value::Array(versions)) = answer.get_mut("versions").map(Value::take) else {
-            return Err(Problem::garbled("the answer has no list of versions".into()));
-        };
-        match next {
-            Some(next) if next <= from_version => {
-                Err(Problem::garbled(format!("the page after {from_version} begins at {next}")))
-            }
-            next => Ok((versions, next)),
-        }
+        self.page(agent, ("history", "versions", "version"), (from_version, limit)).await
     }
 
-    /// A page of events from a moment on (empty: the first), and the moment the next page begins with.
+    /// Returns a page of events, starting at the given time, and the start time of the next page.
+    /// With an empty time, the page starts with the first event.
     pub async fn events(
         &self,
         agent: &str,
@@ -230,9 +239,7 @@ impl Client {
         let path = format!("{}/events?from_ts={from_ts}&limit={limit}", agent_path(agent));
         let mut answer = self.get(&path).await?;
         let next = answer.get("next_ts").and_then(Value::as_str).map(str::to_owned);
-        let Some(Value::Array(events)) = answer.get_mut("events").map(Value::take) else {
-            return Err(Problem::garbled("the answer has no list of events".into()));
-        };
+        let events = listed(&mut answer, "events")?;
         match next {
             Some(next) if next.as_str() <= from_ts => {
                 Err(Problem::garbled(format!("the page after {from_ts} begins at {next}")))
@@ -241,18 +248,19 @@ impl Client {
         }
     }
 
-    /// A page of what is tainted in an agent's memory, behind the `next` of the page before.
+    /// Returns a page of the tainted items of an agent's memory. `after` is the field `next` of the
+    /// previous page.
     pub async fn quarantine(&self, agent: &str, after: &str) -> Result<Value, Problem> {
         let path = format!("{}/quarantine?after={}", agent_path(agent), escaped(after));
         self.get(&path).await
     }
 
-    /// One tainted item with its text.
+    /// Returns one tainted item with its text.
     pub async fn quarantined(&self, agent: &str, id: &str) -> Result<Value, Problem> {
         self.get(&format!("{}/quarantine?id={}", agent_path(agent), escaped(id))).await
     }
 
-    /// Releases a tainted item, or holds it back again.
+    /// Releases a tainted item, or withdraws the release of an item.
     pub async fn release(
         &self,
         agent: &str,
@@ -265,7 +273,9 @@ impl Client {
         self.json(Method::POST, &path, Some(&body), Some(write)).await
     }
 
-    /// Forgets what `asked` names, or tells what would go; answers the manifest, of what is under way too: ask again with the same key.
+    /// Forgets the data that `asked` names, and returns the manifest. If `asked` requests a
+    /// preview, forgets nothing and returns the preview. If the manifest says that the forget
+    /// operation is still in progress, the caller repeats the call with the same key.
     pub async fn forget(
         &self,
         agent: &str,
@@ -276,21 +286,19 @@ impl Client {
         self.json(Method::POST, &path, Some(asked), Some(write)).await
     }
 
-    /// The manifests of what was forgotten of an agent.
+    /// Returns the manifests of an agent's forget operations.
     pub async fn forgettings(&self, agent: &str) -> Result<Value, Problem> {
         self.get(&format!("{}/forget", agent_path(agent))).await
     }
 
-    /// All schedules of an agent.
+    /// Returns all schedules of an agent.
     pub async fn schedules(&self, agent: &str) -> Result<Vec<Value>, Problem> {
         let mut answer = self.get(&format!("{}/schedules", agent_path(agent))).await?;
-        match answer.get_mut("schedules").map(Value::take) {
-            Some(Value::Array(schedules)) => Ok(schedules),
-            _ => Err(Problem::garbled("the answer has no list of schedules".into())),
-        }
+        listed(&mut answer, "schedules")
     }
 
-    /// Makes a schedule, or changes the one of that name; answers it as it is then.
+    /// Creates a schedule, or changes the schedule with this name; returns the new state of the
+    /// schedule.
     pub async fn put_schedule(
         &self,
         agent: &str,
@@ -300,44 +308,45 @@ impl Client {
         self.json(Method::PUT, &schedule_path(agent, name), Some(schedule), None).await
     }
 
-    /// One schedule of an agent.
+    /// Returns one schedule of an agent.
     pub async fn schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
         self.get(&schedule_path(agent, name)).await
     }
 
-    /// Takes a schedule away.
+    /// Deletes a schedule of an agent.
     pub async fn remove_schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
         self.json(Method::DELETE, &schedule_path(agent, name), None, None).await
     }
 
-    /// How a change of all vectors stands.
+    /// Returns the progress of the reindex.
     pub async fn reindex_status(&self) -> Result<Value, Problem> {
         self.get("/v1/reindex").await
     }
 
-    /// Begins, stops or gives up a change of all vectors (`action`); doing it twice changes nothing. Answers how it stands then.
+    /// Begins, stops or cancels a reindex, and returns the progress of the reindex. The field
+    /// `action` of `asked` selects the action. A repeated request has no further effect.
     pub async fn reindex(&self, asked: &Value) -> Result<Value, Problem> {
         self.json(Method::POST, "/v1/reindex", Some(asked), None).await
     }
 
-    /// The databases that agents can be in.
+    /// Returns the databases that can store agents.
     pub async fn places(&self) -> Result<Value, Problem> {
         self.get("/v1/places").await
     }
 
-    /// Moves an agent to another of them; one that is there stays.
+    /// Moves an agent to another database; has no effect if the agent is already in that database.
     pub async fn move_agent(&self, agent: &str, to: &str) -> Result<Value, Problem> {
         let path = format!("{}/move", agent_path(agent));
         self.json(Method::POST, &path, Some(&json!({"to": to})), None).await
     }
 
-    /// The tools of a dialect in a format the server knows (`json-schema`, …).
+    /// Returns the tools of a dialect in a format that the server supports (`json-schema`, …).
     pub async fn tools(&self, dialect: &str, format: &str, strict: bool) -> Result<Value, Problem> {
         let (dialect, format) = (escaped(dialect), escaped(format));
         self.get(&format!("/v1/tools?dialect={dialect}&format={format}&strict={strict}")).await
     }
 
-    /// One tool call.
+    /// Makes one tool call.
     pub async fn tool(
         &self,
         agent: &str,
@@ -349,7 +358,7 @@ impl Client {
         self.json(Method::POST, &path, Some(arguments), Some(write)).await
     }
 
-    /// Appends a message: a text, or an object with `content` and what else belongs to it.
+    /// Appends a message, which is a text, or an object with `content` and optional other fields.
     pub async fn append(
         &self,
         agent: &str,
@@ -367,13 +376,15 @@ impl Client {
         Ok(Appended { seq, replayed, answer })
     }
 
-    /// Readiness: one attempt, and the reasons when the server is not ready.
+    /// Asks the server once whether it is ready. If the server is not ready, the returned problem
+    /// contains the reasons.
     pub async fn ready(&self) -> Result<Value, Problem> {
         let answer = self.connection.send(request(Method::GET, "/readyz", None, None)?).await?;
         understood(&answer)
     }
 
-    /// A text, as the metrics socket answers it: one attempt.
+    /// Sends a GET request, and returns the body of the answer as text (for example the metrics).
+    /// Makes only one attempt.
     pub async fn text(&self, path: &str) -> Result<String, Problem> {
         let answer = self.connection.send(request(Method::GET, path, None, None)?).await?;
         if !answer.status().is_success() {
@@ -387,7 +398,8 @@ impl Client {
         self.json(Method::GET, path, None, None).await
     }
 
-    /// Sends a call, again with the same key while the connection fails, up to the bound.
+    /// Sends a call. If the connection fails, repeats the call with the same key, until the maximum
+    /// number of attempts is reached.
     async fn json(
         &self,
         method: Method,
@@ -414,11 +426,20 @@ impl Client {
     }
 }
 
+/// Removes a list from an answer and returns the list.
+fn listed(answer: &mut Value, name: &str) -> Result<Vec<Value>, Problem> {
+    match answer.get_mut(name).map(Value::take) {
+        Some(Value::Array(list)) => Ok(list),
+        _ => Err(Problem::garbled(format!("the answer has no list of {name}"))),
+    }
+}
+
 fn is_connection_fault(problem: &Problem) -> bool {
     matches!(problem.fault, Fault::Unreachable | Fault::Unanswered)
 }
 
-/// The pause before attempt `attempt + 1`: doubling, with up to half as much again by chance.
+/// Returns the pause before attempt `attempt + 1`. The pause doubles with each attempt, and a
+/// random addition of up to half of the pause is added.
 fn pause(attempt: u32) -> Duration {
     let base = RETRY_PAUSE * 2u32.saturating_pow(attempt.min(6) - 1);
     let half_us = u64::try_from(base.as_micros() / 2).unwrap_or(u64::MAX);
@@ -433,7 +454,8 @@ fn schedule_path(agent: &str, name: &str) -> String {
     format!("{}/schedules/{}", agent_path(agent), escaped(name))
 }
 
-/// A name as one segment of a path: everything beyond RFC 3986's unreserved characters in percent form.
+/// Encodes a name as one path segment: percent-encodes all characters except RFC 3986's unreserved
+/// characters.
 fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -476,7 +498,7 @@ fn request(
         }
     }
     builder.body(Full::new(body)).map_err(|error| {
-        let detail = format!("the key or the revision cannot stand in a header: {error}");
+        let detail = format!("the key or the revision cannot be sent in a header: {error}");
         Problem::refused(400, &json!({"error": "INVALID_ARGUMENT", "detail": detail}), None)
     })
 }
@@ -494,6 +516,3 @@ pub(super) fn understood(answer: &Answer) -> Result<Value, Problem> {
         .and_then(|text| text.parse().ok());
     Err(Problem::refused(answer.status().as_u16(), &parsed.unwrap_or(Value::Null), retry_after))
 }
-
-#[cfg(test)]
-mod tests;

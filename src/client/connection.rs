@@ -1,35 +1,39 @@
-//! One keep-alive connection over a Unix socket: sends a request, takes the whole answer, both with a bound and a deadline.
+//! One keep-alive connection over a Unix socket: sends a request and reads the whole answer, within
+//! a size limit and a deadline.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::paths::{default_socket, user_id};
 use super::problem::Problem;
 
-/// What a client keeps to.
+/// Limits and timeouts of a client.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The server's socket.
     pub socket: PathBuf,
-    /// Time for one attempt, from connecting to the last byte of the answer.
+    /// Time limit for one attempt, from connecting to the last byte of the answer.
     pub deadline: Duration,
-    /// Attempts of one call when the connection fails; 1 means none is repeated.
+    /// Maximum number of attempts of one call when the connection fails; 1 means no retry.
     pub attempts_max: u32,
-    /// Longest answer taken, in bytes.
+    /// Maximum size of an answer, in bytes.
     pub answer_bytes_max: usize,
 }
 
 impl Settings {
-    /// The everyday settings for a socket: 30 s per attempt (an explicit eviction may wait for a model), 4 attempts, 64 MiB.
+    /// Returns the default settings of a client: 30 s per attempt (an explicit eviction may wait
+    /// for a model), 4 attempts, and answers up to 64 MiB.
     pub fn new(socket: impl Into<PathBuf>) -> Settings {
         Settings {
             socket: socket.into(),
@@ -40,30 +44,32 @@ impl Settings {
     }
 }
 
-/// Status, headers and the whole body of an answer.
+/// An answer with status, headers and complete body.
 pub(super) type Answer = Response<Bytes>;
 
 type Sender = SendRequest<Full<Bytes>>;
 
-/// The connection, made when first needed and made again when it broke. Calls take turns on it.
+/// A connection to the server, which is opened at the first call and reopened after a failure.
+/// Concurrent calls use the connection one after another.
 pub(super) struct Connection {
     pub(super) settings: Settings,
     sender: Mutex<Option<Sender>>,
 }
 
 impl Connection {
-    /// No connection yet.
+    /// Creates the connection object without connecting yet.
     pub(super) fn new(settings: Settings) -> Connection {
         Connection { settings, sender: Mutex::new(None) }
     }
 
-    /// One attempt. After a failure or a deadline the connection is dropped, so that no late answer meets the next call.
+    /// Makes one attempt of a request. After an error or a missed deadline, drops the connection,
+    /// so that the next call cannot receive the late answer to this request.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Problem> {
         let deadline = self.settings.deadline;
         let mut slot = self.sender.lock().await;
         let mut sender = match slot.take().filter(|sender| !sender.is_closed()) {
             Some(sender) => sender,
-            None => timeout(deadline, self.connect()).await.map_err(|_| {
+            None => timeout(deadline, connect(&self.settings)).await.map_err(|_| {
                 Problem::unreachable(format!(
                     "no connection to {} within {deadline:?}",
                     self.settings.socket.display()
@@ -77,19 +83,58 @@ impl Connection {
         *slot = Some(sender);
         Ok(answer)
     }
+}
 
-    async fn connect(&self) -> Result<Sender, Problem> {
-        let socket = self.settings.socket.display();
-        let stream = UnixStream::connect(&self.settings.socket).await.map_err(|error| {
-            Problem::unreachable(format!("cannot connect to {socket}: {error}"))
-        })?;
-        let (sender, driver) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Problem::unreachable(format!("no HTTP on {socket}: {error}")))?;
-        // The driver ends with the connection; what broke it is told to the call that waits.
-        tokio::spawn(async move { drop(driver.await) });
-        Ok(sender)
+/// Opens a connection. A background task reads and writes on the connection, and ends when the
+/// connection ends. A call that still waits for an answer then gets an error.
+pub(super) async fn connect<B>(settings: &Settings) -> Result<SendRequest<B>, Problem>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let socket = settings.socket.display();
+    let stream = UnixStream::connect(&settings.socket)
+        .await
+        .map_err(|error| Problem::unreachable(format!("cannot connect to {socket}: {error}")))?;
+    check_server(&settings.socket, &stream)?;
+    let (sender, driver) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| Problem::unreachable(format!("cannot speak HTTP on {socket}: {error}")))?;
+    tokio::spawn(async move { drop(driver.await) });
+    Ok(sender)
+}
+
+/// Returns an error if the server is a process of a user who is not trusted, because this user
+/// could read all data that the client sends. Trusted are this process's user, root, and the owner
+/// of the socket's directory. For the default path, the owner of the directory is not trusted,
+/// because another user may have created that directory first.
+fn check_server(socket: &Path, stream: &UnixStream) -> Result<(), Problem> {
+    let unknown = |error: std::io::Error| {
+        Problem::unreachable(format!(
+            "cannot determine which user runs the server on {}: {error}",
+            socket.display()
+        ))
+    };
+    let peer = stream.peer_cred().map_err(unknown)?.uid();
+    let directory = match socket.parent().filter(|path| !path.as_os_str().is_empty()) {
+        Some(_) if socket == default_socket() => None,
+        directory => Some(directory.unwrap_or(Path::new("."))),
+    };
+    let owner = directory.map(std::fs::metadata).transpose().map_err(unknown)?;
+    if is_trusted(peer, user_id(), owner.map(|found| found.uid())) {
+        return Ok(());
     }
+    Err(Problem::unreachable(format!(
+        "{} is served by another user (id {peer}): nothing was sent; name your server's socket with --socket",
+        socket.display()
+    )))
+}
+
+/// Returns whether a client of the user `own` may talk to a server of the user `peer`. `owner` is
+/// the owner of the socket's directory; `None` if the owner of the directory is not trusted.
+fn is_trusted(peer: u32, own: u32, owner: Option<u32>) -> bool {
+    peer == own || peer == 0 || owner == Some(peer)
 }
 
 async fn exchange(
@@ -98,7 +143,8 @@ async fn exchange(
     bytes_max: usize,
 ) -> Result<Answer, Problem> {
     let lost = |error: hyper::Error| match error.is_canceled() {
-        // hyper gives a request back untouched when the connection closed before it was written.
+        // The HTTP library hyper returns the request to the caller if the connection was closed
+        // before the request was written.
         true => Problem::unreachable(format!(
             "the connection was closed before the call was sent: {error}"
         )),
@@ -119,8 +165,27 @@ pub(super) async fn whole_body(body: Incoming, bytes_max: usize) -> Result<Bytes
         match error.is::<LengthLimitError>() {
             true => Problem::garbled(format!("the answer is longer than {bytes_max} bytes")),
             false => {
-                Problem::unanswered(format!("the connection broke within the answer: {error}"))
+                Problem::unanswered(format!("the connection broke during the answer: {error}"))
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_trusted_by_its_user() {
+        for (peer, own, owner, expected) in [
+            (1000, 1000, None, true),
+            (0, 1000, None, true),
+            (1001, 1000, None, false),
+            (1001, 0, None, false),
+            (1001, 1000, Some(1001), true),
+            (1001, 1000, Some(1000), false),
+        ] {
+            assert_eq!(is_trusted(peer, own, owner), expected, "{peer} for {own} in {owner:?}");
+        }
+    }
 }

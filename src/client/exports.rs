@@ -1,4 +1,4 @@
-//! Agents as files: out piece by piece, in piece by piece; neither is ever held whole.
+//! Exports and imports agents as files, in pieces, so that a whole file is never in main memory.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -9,27 +9,28 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::api::{Client, agent_path, understood};
-use super::connection::whole_body;
+use super::connection::{connect, whole_body};
 use super::problem::Problem;
-use vctx_core::limits::{EXPORT_CLIENT_MS_MAX, EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
+use vctx_core::limits::{EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
+
+/// Maximum time that the client waits for the end of an export or import, in milliseconds.
+const EXPORT_CLIENT_MS_MAX: u64 = 6 * 3_600_000;
 
 impl Client {
-    /// An agent's export, piece by piece. The server reads all of it before the first byte leaves, so the wait may be long. `take` says false
-    /// to end it.
+    /// Reads an agent's export piece by piece, and passes each piece to `take`, which returns false
+    /// to stop the export. The first piece may arrive late, because the server reads all data of
+    /// the agent before it sends the first piece.
     pub async fn export(
         &self,
         agent: &str,
         take: &mut (dyn FnMut(&[u8]) -> bool + Send),
     ) -> Result<(), Problem> {
-        let mut sender = self.opened::<Empty<Bytes>>().await?;
+        let mut sender = connect::<Empty<Bytes>>(self.settings()).await?;
         let request = Request::builder()
             .method(Method::GET)
             .uri(format!("{}/export", agent_path(agent)))
@@ -42,7 +43,7 @@ impl Client {
             let frame = frame.map_err(|_| Problem::unanswered("the file stopped coming".into()))?;
             let Some(frame) = frame else { return Ok(()) };
             let frame =
-                frame.map_err(|e| Problem::unanswered(format!("the file broke off: {e}")))?;
+                frame.map_err(|e| Problem::unanswered(format!("the export broke off: {e}")))?;
             if let Ok(bytes) = frame.into_data()
                 && !take(&bytes)
             {
@@ -51,11 +52,11 @@ impl Client {
         }
     }
 
-    /// Makes an agent of an export; the answer says what came of it.
+    /// Creates an agent from an export, and returns the server's report.
     pub async fn import(&self, agent: &str, file: Box<dyn Read + Send>) -> Result<Value, Problem> {
         let (give, pieces) = mpsc::channel(EXPORT_PIECES_WAITING);
         tokio::task::spawn_blocking(move || send(file, &give));
-        let mut sender = self.opened::<Pieces>().await?;
+        let mut sender = connect::<Pieces>(self.settings()).await?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}/import", agent_path(agent)))
@@ -69,25 +70,8 @@ impl Client {
             .map_err(|e| Problem::garbled(format!("the answer is not JSON: {e}")))
     }
 
-    async fn opened<B>(&self) -> Result<SendRequest<B>, Problem>
-    where
-        B: Body + Send + Unpin + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let settings = self.settings();
-        let stream = UnixStream::connect(&settings.socket).await.map_err(|e| {
-            Problem::unreachable(format!("cannot connect to {}: {e}", settings.socket.display()))
-        })?;
-        let (sender, driver) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|e| Problem::unreachable(format!("no HTTP on the socket: {e}")))?;
-        // It ends with the connection; what broke it is told to the exchange.
-        tokio::spawn(async move { drop(driver.await) });
-        Ok(sender)
-    }
-
-    /// The body of a success; a refusal is read as one.
+    /// Waits for an answer. Returns the body if the status means success, and otherwise the problem
+    /// that the answer describes.
     async fn answered(
         &self,
         answer: impl Future<Output = hyper::Result<http::Response<Incoming>>>,
@@ -104,14 +88,15 @@ impl Client {
         let body = whole_body(body, self.settings().answer_bytes_max).await?;
         Err(match understood(&http::Response::from_parts(head, body)) {
             Err(problem) => problem,
-            Ok(_) => Problem::garbled("a refusal that is none".into()),
+            Ok(_) => Problem::garbled("the server refused the call without a reason".into()),
         })
     }
 }
 
 type Piece = Result<Bytes, std::io::Error>;
 
-/// Reads a file for as long as it is taken.
+/// Reads a file piece by piece and sends the pieces, until the file ends or the receiver is
+/// dropped.
 fn send(mut file: Box<dyn Read + Send>, give: &mpsc::Sender<Piece>) {
     loop {
         let mut piece = vec![0; EXPORT_PIECE_BYTES];
@@ -126,7 +111,7 @@ fn send(mut file: Box<dyn Read + Send>, give: &mpsc::Sender<Piece>) {
     }
 }
 
-/// A body whose pieces come from a file.
+/// A request body whose pieces are read from a file.
 struct Pieces(mpsc::Receiver<Piece>);
 
 impl Body for Pieces {

@@ -1,4 +1,5 @@
-//! Our own API from the outside: one client over the server's Unix socket, used by the commands, the demo and the load test.
+//! A client of the vctx API over the server's Unix socket, which the commands, the demo and the
+//! load test use.
 
 mod api;
 mod connection;

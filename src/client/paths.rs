@@ -1,59 +1,59 @@
-//! Where the server's socket and data are when nobody says otherwise: one answer for every subcommand.
+//! Default paths of the server's socket, data and log, for all commands.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Longest path a Unix socket can be bound to on Linux: `sun_path` is 108 bytes with the closing zero (unix(7)).
-pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+use vctx_core::limits::SOCKET_PATH_BYTES_MAX;
 
-/// Longest name that is put beside the default socket (`arangod-ro.sock` and the like), slash included.
+/// Number of bytes for the name of another socket in the default socket's directory, such as
+/// `/arangod-ro.sock`. The directory's path is so short that a name of this length fits.
 const NEIGHBOUR_BYTES_MAX: usize = 20;
 
-/// The server's socket: `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
+/// Returns the default path of the server's socket: `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short
+/// path private to the user if the variable is unset or its value is too long.
 pub fn default_socket() -> PathBuf {
     runtime_dir(&variable, user_id()).join("vctx.sock")
 }
 
-/// The server's data: `$XDG_STATE_HOME/vctx`, else `~/.local/state/vctx` (XDG base directory specification).
+/// Returns the default directory of the server's data: `$XDG_STATE_HOME/vctx`, or otherwise
+/// `~/.local/state/vctx` (XDG base directory specification).
 pub fn default_data_dir() -> PathBuf {
     state_dir(&variable, user_id())
 }
 
-/// The socket of the metrics beside the server's.
+/// Returns the path of the metrics socket, which is next to the server's socket.
 pub fn metrics_socket(socket: &Path) -> PathBuf {
     socket.with_file_name("metrics.sock")
 }
 
-/// Log of a server that a client started, in the directory of its data.
+/// Returns the path of the log of a server that a client starts; it is in the server's data
+/// directory.
 pub fn server_log(data_dir: &Path) -> PathBuf {
     data_dir.join("server.log")
 }
 
-/// The file whose lock says who starts a server on the socket.
+/// Returns the path of the lock file that lets only one client at a time start a server on the
+/// socket.
 pub fn start_lock(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)
 }
 
-/// This program, to be started once more.
+/// Returns the path of this program's executable file, from which a client starts a server.
 pub fn own_program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
-}
-
-/// Whether a socket can be bound to the path.
-pub fn fits_a_socket(path: &Path) -> bool {
-    path.as_os_str().as_bytes().len() <= SOCKET_PATH_BYTES_MAX
 }
 
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// The id of the user who runs this process; `/proc/self` belongs to them. Elsewhere the owner of the home directory.
-fn user_id() -> u32 {
+/// Returns the user id of this process, which is the owner of `/proc/self`. On systems without
+/// `/proc`, returns the owner of the home directory.
+pub(super) fn user_id() -> u32 {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let owned = [Some(PathBuf::from("/proc/self")), home];
     owned
@@ -63,7 +63,8 @@ fn user_id() -> u32 {
         .map_or(0, |meta| meta.uid())
 }
 
-/// An absolute path from a variable; the specification says that relative ones are to be ignored.
+/// Returns an absolute path from an environment variable; ignores a relative path, as the XDG
+/// specification requires.
 fn absolute(value: Option<OsString>) -> Option<PathBuf> {
     value.map(PathBuf::from).filter(|path| path.is_absolute())
 }
@@ -117,8 +118,8 @@ mod tests {
         );
         let dir = runtime_dir(&with(&[("XDG_RUNTIME_DIR", &longest)]), 0);
         assert_eq!(dir, Path::new(&longest).join("vctx"));
-        assert!(fits_a_socket(&dir.join("x".repeat(NEIGHBOUR_BYTES_MAX - 1))));
-        assert!(!fits_a_socket(&dir.join("x".repeat(NEIGHBOUR_BYTES_MAX))));
+        let neighbour = dir.join("x".repeat(NEIGHBOUR_BYTES_MAX - 1));
+        assert_eq!(neighbour.as_os_str().len(), SOCKET_PATH_BYTES_MAX);
     }
 
     #[test]

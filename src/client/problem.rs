@@ -1,53 +1,55 @@
-//! What went wrong with a call, told so that a person or a program knows the next step.
+//! Describes the failure of a call, with a next step for a person or a program.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// How far a failed call came, which decides whether it may be tried again.
+/// The stage at which a call failed. It determines whether the call may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No connection could be made: the server has seen nothing.
+    /// The connection failed, so the server has received no request.
     Unreachable,
-    /// The call was sent, or part of it, and no whole answer came: it may have had its effect. Same key again.
+    /// The client sent the call at least partly, but received no complete answer. The call may have
+    /// had an effect, so a repetition must use the same key.
     Unanswered,
-    /// The server answered with problem details.
+    /// The server refused the call. The value is the HTTP status of the answer.
     Refused(u16),
-    /// The answer is not one this client understands.
+    /// The client cannot parse the answer.
     Garbled,
 }
 
 /// A failed call.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// How it failed.
+    /// The stage at which the call failed.
     pub fault: Fault,
     /// The server's error code, or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`.
     pub code: String,
-    /// What was wrong, in a sentence.
+    /// Description of the problem in one sentence.
     pub detail: String,
-    /// What to do about it, where that is known.
+    /// Suggested next step, if known.
     pub next: Option<String>,
-    /// Seconds to wait before the call is tried again, where the server said so.
+    /// Seconds to wait before a retry, if the server named a time.
     pub retry_after_s: Option<u64>,
-    /// The problem details as the server sent them, with the code's own fields (`required_headroom`, `_rev`, …).
+    /// Problem details as sent by the server, with fields that depend on the error code
+    /// (`required_headroom`, `_rev`, …).
     pub fields: Map<String, Value>,
 }
 
 impl Problem {
-    /// [`Fault::Unreachable`].
+    /// Returns the problem of a call that failed with [`Fault::Unreachable`].
     pub(crate) fn unreachable(detail: String) -> Problem {
         let next = "is the server running? start it with: vctx serve";
         Problem::plain(Fault::Unreachable, "UNREACHABLE", detail, Some(next))
     }
 
-    /// [`Fault::Unanswered`].
+    /// Returns the problem of a call that failed with [`Fault::Unanswered`].
     pub(crate) fn unanswered(detail: String) -> Problem {
         let next = "the call may have had its effect: repeat it with the same idempotency key";
         Problem::plain(Fault::Unanswered, "UNANSWERED", detail, Some(next))
     }
 
-    /// [`Fault::Garbled`].
+    /// Returns the problem of a call that failed with [`Fault::Garbled`].
     pub fn garbled(detail: String) -> Problem {
         Problem::plain(
             Fault::Garbled,
@@ -68,7 +70,8 @@ impl Problem {
         }
     }
 
-    /// Reads problem details (RFC 9457); an answer without them keeps its status as the code.
+    /// Reads problem details (RFC 9457). If the answer has none, the HTTP status becomes the error
+    /// code.
     pub fn refused(status: u16, body: &Value, retry_after_s: Option<u64>) -> Problem {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let code = text("error").map_or_else(|| format!("HTTP_{status}"), str::to_string);
@@ -81,7 +84,7 @@ impl Problem {
         Problem { fault: Fault::Refused(status), code, detail, next, retry_after_s, fields }
     }
 
-    /// Whether the same call with the same key can succeed later: nothing was wrong with the call itself.
+    /// Whether the same call with the same key can succeed later, because the call itself is valid.
     pub fn is_passing(&self) -> bool {
         match self.fault {
             Fault::Unreachable | Fault::Unanswered => true,
@@ -93,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// The status of the answer, if one came.
+    /// Returns the HTTP status of the refusal, if the server refused the call.
     pub fn status(&self) -> Option<u16> {
         match self.fault {
             Fault::Refused(status) => Some(status),
@@ -102,7 +105,7 @@ impl Problem {
     }
 }
 
-/// What a person at a command line does about an error code.
+/// Returns the suggested next step for a person at a command line, by error code.
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "AGENT_NOT_FOUND" => {
@@ -131,7 +134,7 @@ fn next_step(code: &str) -> Option<&'static str> {
         "INVALID_ARGUMENT" => "read the schema of the tool with: vctx tools --format json-schema",
         "CONFLICT" | "OVERLOADED" | "TIMEOUT" => "repeat the call with the same key in a moment",
         "STORE_UNAVAILABLE" | "NOT_READY" => {
-            "the server reconnects by itself: repeat the call, or look at its log"
+            "the server reconnects by itself: repeat the call, or look at the server's log"
         }
         "INTERNAL" | "STORE_REFUSED" => "look at the server's log",
         _ => return None,

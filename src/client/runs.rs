@@ -1,21 +1,20 @@
-//! Runs as they happen: one connection, events until the end; the same key again goes on where a broken one stopped.
+//! Streams the events of a run over one connection; a call with the same key resumes a broken
+//! stream.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::api::{Client, agent_path, understood};
-use super::connection::whole_body;
+use super::connection::{connect, whole_body};
 use super::problem::Problem;
 use vctx_base::sse::Events;
 
 impl Client {
-    /// Runs an agent and tells each event; gives the end. Waits no longer than the deadline between two pieces.
+    /// Runs an agent and passes each event of the run to the caller; returns the final event. The
+    /// client's deadline applies to the wait between two pieces of the stream.
     pub async fn run(
         &self,
         agent: &str,
@@ -26,12 +25,7 @@ impl Client {
         let settings = self.settings();
         let late = |_| Problem::unanswered(format!("no answer within {:?}", settings.deadline));
         let lost = |e: hyper::Error| Problem::unanswered(format!("the connection broke: {e}"));
-        let stream = UnixStream::connect(&settings.socket).await.map_err(|e| {
-            Problem::unreachable(format!("cannot connect to {}: {e}", settings.socket.display()))
-        })?;
-        let (mut sender, driver) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
-        // It ends with the connection; what broke it is told to the exchange below.
-        tokio::spawn(async move { drop(driver.await) });
+        let mut sender = connect(settings).await?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}/runs", agent_path(agent)))
@@ -51,7 +45,9 @@ impl Client {
         loop {
             let frame = timeout(settings.deadline, body.frame()).await.map_err(late)?;
             let Some(frame) = frame else {
-                return Err(Problem::unanswered("the run ended without its end".into()));
+                return Err(Problem::unanswered(
+                    "the run's stream ended without its last event".into(),
+                ));
             };
             let Ok(bytes) = frame.map_err(lost)?.into_data() else { continue };
             for data in events.push(&bytes) {

@@ -1,7 +1,8 @@
-//! A server that is there when it is needed: the one that answers on the socket, or one that is started, once, under a lock.
+//! Finds the server that answers on the socket, or starts a server while holding a lock.
 //!
-//! The process that is started belongs to nobody: it has a process group of its own, writes to a log, and ends by itself when it is
-//! idle. Whoever holds the lock starts; whoever does not waits for the outcome, so two clients that come together share one server.
+//! A started server is independent of the client: it has its own process group, writes to a log,
+//! and ends after a time without connections. Only the client that holds the lock starts a server.
+//! Other clients wait, so that concurrent clients share one server.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -17,65 +18,80 @@ use super::connection::Settings;
 use super::paths;
 use super::problem::{Fault, Problem};
 use vctx_base::clock;
-use vctx_core::limits::{
-    SERVER_LOG_BYTES_MAX, START_ANSWER_MS_MAX, START_LOOK_MS, START_WAIT_MS_MAX, STARTS_MAX,
-    STARTS_PAUSE_MS,
-};
+use vctx_core::limits::START_MS_MAX;
 
-/// Bytes at the end of the log in which its last line is looked for.
+/// Maximum time that a client waits for a starting server, in milliseconds: the server's own limit
+/// plus time to start the process.
+const START_WAIT_MS_MAX: u64 = START_MS_MAX + 10_000;
+/// Maximum number of server processes that one client starts for one call. Several starts may be
+/// necessary, because a server cannot start while the engine of an earlier server still uses the
+/// data.
+const STARTS_MAX: u32 = 8;
+/// First and maximum pause between the starts of two processes by one client, in milliseconds.
+const STARTS_PAUSE_MS: (u64, u64) = (100, 2_000);
+/// Pause between two readiness checks of a starting server, in milliseconds.
+const START_LOOK_MS: u64 = 20;
+/// Maximum time that a client waits for the answer to a readiness check, in milliseconds.
+const START_ANSWER_MS_MAX: u64 = 5_000;
+/// Size in bytes above which the server log is rotated at the next start; one older log is kept.
+const SERVER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Number of bytes at the end of a log that the client reads to find the last line.
 const LOG_TAIL_BYTES: u64 = 2_048;
 
-/// Characters of that line that an error repeats.
+/// Maximum length of a log line in an error message, in characters.
 const LOG_LINE_CHARS_MAX: usize = 300;
 
-/// Exit codes (sysexits) that a second try does not change: usage, refused by a check, configuration.
+/// Exit codes (sysexits) of a server after which another start is useless: wrong usage, refusal by
+/// a check, wrong configuration.
 const LASTING: [i32; 3] = [64, 77, 78];
 
-/// How to come to a server.
+/// Settings for finding or starting a server.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Where it listens, or shall listen.
+    /// Socket on which the server listens or will listen.
     pub socket: PathBuf,
-    /// Directory of its data; absent: as the server's own configuration has it.
+    /// Directory of the server's data; `None` uses the server's own configuration.
     pub data_dir: Option<PathBuf>,
     /// Seconds without a connection after which a started server ends.
     pub idle_exit_s: u64,
 }
 
-/// What is found on the socket.
-enum Seen {
-    /// A server that serves.
+/// State of a server found on the socket.
+enum SocketState {
+    /// A server that is ready to answer calls.
     Ready,
-    /// A server that does not serve yet, and why.
+    /// A server that is not ready yet, with the reason.
     Waiting(String),
-    /// Nothing that answers.
-    Nobody,
+    /// No server answers.
+    Absent,
 }
 
-/// What became of one process.
+/// Outcome of an attempt to start a server process.
 enum Started {
-    /// It serves.
+    /// The started server is ready.
     Serving,
-    /// None was needed: another server has come to the socket.
+    /// The started process was not needed, because another server answers on the socket.
     Another,
-    /// It ended before that.
+    /// The started process ended before the server was ready.
     Ended(ExitStatus),
-    /// The time is up.
+    /// The time limit for the start has passed.
     Late,
 }
 
 impl Start {
-    /// Comes back when a server serves on the socket: the one that was there, or a new one. Fails with [`Fault::Unreachable`],
-    /// the reason and the log's path when none does within the limits.
+    /// Waits until a ready server answers on the socket. Starts a server if no server answers. If
+    /// no server is ready within the limits, fails with [`Fault::Unreachable`], the reason and the
+    /// path of the log.
     pub async fn ensure(&self) -> Result<(), Problem> {
         let until = clock::now() + Duration::from_millis(START_WAIT_MS_MAX);
         let mut starts = 0;
         let mut reason = String::new();
         while clock::now() < until {
             match self.look().await? {
-                Seen::Ready => return Ok(()),
-                Seen::Waiting(why) => reason = why,
-                Seen::Nobody => match self.lock()? {
+                SocketState::Ready => return Ok(()),
+                SocketState::Waiting(why) => reason = why,
+                SocketState::Absent => match self.lock()? {
                     None => reason = "another client is starting the server".into(),
                     Some(_lock) => match self.start(until).await? {
                         Started::Serving => return Ok(()),
@@ -98,7 +114,7 @@ impl Start {
         Err(self.failed(&reason))
     }
 
-    /// Log of the servers that are started here.
+    /// Returns the path of the log of servers that clients start.
     pub fn log(&self) -> PathBuf {
         paths::server_log(&self.directory())
     }
@@ -107,29 +123,30 @@ impl Start {
         self.data_dir.clone().unwrap_or_else(paths::default_data_dir)
     }
 
-    async fn look(&self) -> Result<Seen, Problem> {
+    async fn look(&self) -> Result<SocketState, Problem> {
         let client = Client::new(Settings {
             deadline: Duration::from_millis(START_ANSWER_MS_MAX),
             attempts_max: 1,
             ..Settings::new(&self.socket)
         });
         match client.ready().await {
-            Ok(_) => Ok(Seen::Ready),
+            Ok(_) => Ok(SocketState::Ready),
             Err(problem) => match problem.fault {
-                Fault::Unreachable => Ok(Seen::Nobody),
-                Fault::Unanswered | Fault::Refused(503) => Ok(Seen::Waiting(problem.detail)),
+                Fault::Unreachable => Ok(SocketState::Absent),
+                Fault::Unanswered | Fault::Refused(503) => Ok(SocketState::Waiting(problem.detail)),
                 Fault::Refused(_) | Fault::Garbled => Err(problem),
             },
         }
     }
 
-    /// The right to start a server on this socket; none while somebody else has it. It ends with the file handle, so a client that
-    /// is killed leaves nothing behind.
+    /// Takes the lock that a client must hold to start a server on this socket; returns `None` if
+    /// another client holds the lock. The lock ends when the file handle is closed, so a killed
+    /// client leaves no lock.
     fn lock(&self) -> Result<Option<File>, Problem> {
         let path = paths::start_lock(&self.socket);
         let fault = |error: std::io::Error| {
             Problem::unreachable(format!(
-                "no lock to start a server with, {}: {error}",
+                "cannot take the lock for starting a server, {}: {error}",
                 path.display()
             ))
         };
@@ -144,9 +161,11 @@ impl Start {
         }
     }
 
-    /// Starts a process and waits until a server serves. The caller has the lock; whoever had it before may have been successful.
+    /// Starts a server process and waits until the server is ready. The caller must hold the lock.
+    /// First checks again whether a server answers, because the previous holder of the lock may
+    /// have started a server.
     async fn start(&self, until: Instant) -> Result<Started, Problem> {
-        if !matches!(self.look().await?, Seen::Nobody) {
+        if !matches!(self.look().await?, SocketState::Absent) {
             return Ok(Started::Another);
         }
         let mut child = self.spawn().map_err(|error| {
@@ -158,20 +177,21 @@ impl Start {
         })?;
         tracing::info!(pid = child.id(), socket = %self.socket.display(), "a server was started");
         let started = loop {
-            if matches!(self.look().await?, Seen::Ready) {
+            if matches!(self.look().await?, SocketState::Ready) {
                 break Started::Serving;
             }
             match child.try_wait() {
                 Ok(Some(status)) => break Started::Ended(status),
                 Ok(None) => {}
-                Err(error) => tracing::debug!(%error, "the started server cannot be asked after"),
+                Err(error) => tracing::debug!(%error, "the started process cannot be checked"),
             }
             if clock::now() >= until {
                 break Started::Late;
             }
             tokio::time::sleep(Duration::from_millis(START_LOOK_MS)).await;
         };
-        // Its end is awaited so that it leaves no zombie as long as this client lives.
+        // A task waits for the end of the server process, so that the ended process does not remain
+        // a zombie while this client runs.
         tokio::spawn(async move { drop(child.wait().await) });
         Ok(started)
     }
@@ -185,19 +205,20 @@ impl Start {
         if let Some(directory) = &self.data_dir {
             command.arg("--data-dir").arg(directory);
         }
-        // A group of its own: what ends this client's group does not end the server of others.
+        // The server gets its own process group, because a signal to the client's process group
+        // must not end a server that other clients use.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command.spawn()
     }
 
     fn failed(&self, reason: &str) -> Problem {
         let log = self.log();
-        let said =
-            last_line(&log).map_or_else(String::new, |line| format!("; its last words: {line}"));
+        let said = last_line(&log)
+            .map_or_else(String::new, |line| format!("; last line of its log: {line}"));
         let socket = self.socket.display();
-        let reason = if reason.is_empty() { "it did not answer in time" } else { reason };
+        let reason = if reason.is_empty() { "the server did not answer in time" } else { reason };
         let mut problem =
-            Problem::unreachable(format!("no server serves on {socket}: {reason}{said}"));
+            Problem::unreachable(format!("no server is ready on {socket}: {reason}{said}"));
         problem.next = Some(format!(
             "read {}, or run `vctx serve --socket {socket}` to see what is wrong, then call again",
             log.display()
@@ -206,18 +227,19 @@ impl Start {
     }
 }
 
-/// The pause after so many processes that ended.
+/// Returns the pause before the next start, after the given number of processes have ended.
 fn pause(starts: u32) -> Duration {
     let (first, longest) = STARTS_PAUSE_MS;
     Duration::from_millis(first.saturating_mul(1 << starts.min(16).saturating_sub(1)).min(longest))
 }
 
-/// Makes a directory that only its owner can enter, and those above it that are missing.
+/// Creates a directory that only the owner can enter, and all missing parent directories.
 fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The log to append to; one that has grown too long is set aside first, in the place of the one before.
+/// Opens the log for appending. A log above the size limit is renamed first, and replaces the
+/// previous renamed log.
 fn opened_log(path: &Path) -> std::io::Result<File> {
     if fs::metadata(path).is_ok_and(|found| found.len() > SERVER_LOG_BYTES_MAX) {
         fs::rename(path, path.with_extension("log.old"))?;
@@ -225,7 +247,8 @@ fn opened_log(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// The last line of a log, shortened; none when it cannot be read, since it only explains another error.
+/// Returns the last line of a log, shortened, as an explanation of another error; `None` if the log
+/// cannot be read.
 fn last_line(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();

@@ -1,4 +1,6 @@
-//! A BERT model by candle: token states of whole documents in overlapping windows, pooled span by span, and the vectors of single texts.
+//! Runs a BERT model with the library candle. Computes vectors of single texts, and vectors of
+//! spans (ranges of a document's text). A span's vector is computed from the document's token
+//! states, which are the model's output vectors for single tokens.
 
 use std::fs;
 use std::ops::Range;
@@ -13,27 +15,35 @@ use tokenizers::Tokenizer;
 
 use super::windows::{Pool, windows};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{BERT_BATCH_TOKENS_MAX, BERT_FILE_BYTES_MAX, BERT_TOKENS_MAX};
 use vctx_core::memory::Fingerprint;
+
+/// Maximum number of tokens in one input window of a local model, including special tokens. The
+/// model all-MiniLM-L6-v2 was trained with windows of 256 tokens. A model with fewer than 256
+/// positions gets shorter windows.
+const BERT_TOKENS_MAX: usize = 256;
+/// Maximum number of tokens in one batch, including padding.
+const BERT_BATCH_TOKENS_MAX: usize = 4_096;
+/// Maximum size of a model file, in bytes.
+const BERT_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// A loaded model with its tokenizer.
 pub(super) struct Bert {
     fingerprint: Fingerprint,
     model: BertModel,
     tokenizer: Tokenizer,
-    /// Tokens of one window, marks included.
+    /// Number of tokens in one input window, including special tokens.
     window_tokens: usize,
     marks: Marks,
     pad: u32,
 }
 
-/// Tokens that the model expects around a text (`[CLS]`, `[SEP]`).
+/// Special tokens that the model expects around a text (`[CLS]`, `[SEP]`).
 struct Marks {
     before: Vec<u32>,
     behind: Vec<u32>,
 }
 
-/// A text in the model's tokens: their numbers, and where each begins, in bytes.
+/// A tokenized text: token ids, and the start of each token in bytes.
 struct Tokens {
     ids: Vec<u32>,
     starts: Vec<usize>,
@@ -48,8 +58,10 @@ fn failed<E: std::fmt::Display>(error: E) -> Error {
 }
 
 impl Bert {
-    /// Loads `config.json`, `tokenizer.json` and `model.safetensors` of a directory. The model's name is `name`, or the directory's; its
-    /// version is a digest of the three files and of how states are pooled, so that other weights are another embedder.
+    /// Loads `config.json`, `tokenizer.json` and `model.safetensors` of a directory. The model's
+    /// name is `name`, or the directory's name if `name` is empty. The model's version is a digest
+    /// of the three files and the pooling method, so that a model with other weights counts as
+    /// another embedder.
     pub(super) fn load(directory: &Path, name: &str) -> Result<Self> {
         let config = read(directory, "config.json")?;
         let tokenizer_bytes = read(directory, "tokenizer.json")?;
@@ -65,7 +77,8 @@ impl Bert {
             .map_err(|e| unusable("config.json")(e.to_string()))?;
         let mut tokenizer = Tokenizer::from_bytes(&tokenizer_bytes)
             .map_err(|e| unusable("tokenizer.json")(e.to_string()))?;
-        // What a tokenizer file says of cutting and padding would cut texts silently and fill up short ones.
+        // Truncation and padding are disabled. Otherwise the settings in the tokenizer file could
+        // silently truncate long texts and pad short ones.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| unusable("tokenizer.json")(e.to_string()))?;
         let marks = marks(&tokenizer)?;
@@ -95,13 +108,15 @@ impl Bert {
         Ok(Self { fingerprint, model, tokenizer, window_tokens, marks, pad })
     }
 
-    /// What its vectors are.
+    /// Returns the fingerprint of the model's vectors.
     pub(super) fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// One vector for each text: the mean of all its states, marks included, as the model was trained; a text of several windows is pooled
-    /// over all of them. Texts of one length are computed together; `between` is called between two batches.
+    /// Computes one vector for each text: the mean of the text's token states, including the states
+    /// of special tokens, as in the model's training. For a text of several windows, the mean
+    /// covers all windows, but not the special tokens. Texts of similar length form a batch; after
+    /// each batch, the function `between` is called.
     pub(super) fn embed(
         &self,
         texts: &[String],
@@ -119,7 +134,8 @@ impl Bert {
                 vectors[at] = pooled.into_iter().next().unwrap_or_default();
             }
         }
-        // Neighbours of like length waste no padding; the order of answers is that of the texts all the same.
+        // The windows are sorted by length, since windows of similar length need little padding.
+        // The returned vectors keep the order of the texts.
         short.sort_by_key(|(_, ids)| ids.len());
         let mut rest = &short[..];
         while !rest.is_empty() {
@@ -138,7 +154,7 @@ impl Bert {
         Ok(vectors)
     }
 
-    /// One vector for each span of a document, from the states of the document's tokens.
+    /// Computes one vector for each span of a document, from the states of the document's tokens.
     pub(super) fn embed_spans(
         &self,
         document: &str,
@@ -147,7 +163,8 @@ impl Bert {
     ) -> Result<Vec<Vec<f32>>> {
         let tokens = self.tokens(document)?;
         if tokens.ids.is_empty() {
-            // Nothing but white space: the marks alone give a direction.
+            // A text that is only white space has no tokens of its own, so its vector is computed
+            // from the special tokens.
             return self.embed(&vec![String::new(); spans.len()], between);
         }
         self.pooled(&tokens, spans, between)
@@ -190,7 +207,7 @@ impl Bert {
         Ok(pool.unit())
     }
 
-    /// Numbers and places of a text's tokens, without marks.
+    /// Returns ids and byte offsets of a text's tokens, without special tokens.
     fn tokens(&self, text: &str) -> Result<Tokens> {
         let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
         let starts = encoding.get_offsets().iter().map(|(start, _)| *start).collect();
@@ -209,12 +226,14 @@ impl Bert {
         self.marks.before.len() + self.marks.behind.len()
     }
 
-    /// Tokens of a window beside its marks.
+    /// Returns the number of tokens in an input window, without special tokens.
     fn inner_tokens(&self) -> usize {
         self.window_tokens - self.mark_tokens()
     }
 
-    /// How many of the next windows are computed together: as many as stay below the limit when filled up to the longest, and one at least.
+    /// Returns how many of the next windows form a batch: as many as the token limit allows, but at
+    /// least one. Every window of a batch counts with the length of the batch's longest window,
+    /// because all are padded to this length.
     fn batch(&self, lengths: impl Iterator<Item = usize>) -> usize {
         let (mut longest, mut count) = (0, 0);
         for length in lengths {
@@ -227,7 +246,8 @@ impl Bert {
         count
     }
 
-    /// The last hidden states of some windows, each as many as the longest has tokens, one behind the other.
+    /// Returns the model's last hidden states for each window of a batch: the states of the
+    /// window's tokens, one after the other. Each window is padded to the length of the longest.
     fn states(&self, windows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let longest = windows.iter().map(|ids| ids.len()).max().unwrap_or(0);
         let mut ids = Vec::with_capacity(windows.len() * longest);
@@ -253,7 +273,8 @@ impl Bert {
 }
 
 impl Tokens {
-    /// The tokens that begin within a span; where none does, the one before (or the first).
+    /// Returns the tokens that begin within a span. If no token begins there, returns the token
+    /// before the span, or the document's first token if no token is before the span.
     fn within(&self, span: &Range<usize>) -> Range<usize> {
         let first = self.starts.partition_point(|start| *start < span.start);
         let end = self.starts.partition_point(|start| *start < span.end);
@@ -265,7 +286,7 @@ impl Tokens {
     }
 }
 
-/// Bytes of the digest in a version.
+/// Number of digest bytes in a model's version.
 const VERSION_BYTES: usize = 8;
 
 fn read(directory: &Path, name: &str) -> Result<Vec<u8>> {
@@ -277,7 +298,7 @@ fn read(directory: &Path, name: &str) -> Result<Vec<u8>> {
     fs::read(&path).map_err(|e| unusable(name)(e.to_string()))
 }
 
-/// A model that says how its states are pooled must say: by their mean.
+/// Returns an error if the model configures a pooling method other than the mean.
 fn check_pooling(directory: &Path) -> Result<()> {
     let name = "1_Pooling/config.json";
     if !directory.join(name).exists() {
@@ -286,12 +307,12 @@ fn check_pooling(directory: &Path) -> Result<()> {
     let told: Value = serde_json::from_slice(&read(directory, name)?)
         .map_err(|e| unusable(name)(e.to_string()))?;
     if told["pooling_mode_mean_tokens"] == Value::Bool(false) {
-        return Err(unusable(name)("the model is pooled otherwise than by the mean".into()));
+        return Err(unusable(name)("the model's pooling method is not the mean".into()));
     }
     Ok(())
 }
 
-/// What the tokenizer puts around a text.
+/// Returns the special tokens that the tokenizer puts around a text.
 fn marks(tokenizer: &Tokenizer) -> Result<Marks> {
     let broken = |e: tokenizers::Error| unusable("tokenizer.json")(e.to_string());
     let bare = tokenizer.encode("a", false).map_err(broken)?;
@@ -299,7 +320,11 @@ fn marks(tokenizer: &Tokenizer) -> Result<Marks> {
     let (bare, marked) = (bare.get_ids(), marked.get_ids());
     let at = (0..=marked.len().saturating_sub(bare.len()))
         .find(|at| marked[*at..].starts_with(bare))
-        .ok_or_else(|| unusable("tokenizer.json")("marks are not around the text".into()))?;
+        .ok_or_else(|| {
+            unusable("tokenizer.json")(
+                "the tokenizer puts special tokens within the text, not only around it".into(),
+            )
+        })?;
     let (before, behind) = (marked[..at].to_vec(), marked[at + bare.len()..].to_vec());
     Ok(Marks { before, behind })
 }

@@ -1,4 +1,5 @@
-//! A BERT model in this process as an embedder: the feature `local-embedder` of the program.
+//! Runs a BERT model in this process as an embedder. The program contains this module only if it is
+//! built with the feature `local-embedder`.
 
 mod bert;
 mod thread;
@@ -11,14 +12,15 @@ use std::time::Duration;
 use vctx_base::embedder::{Embedder, offer_model};
 use vctx_core::error::Result;
 
-/// Loads the model in a directory and starts its thread; a question waits no longer than `limit`.
+/// Loads the model in a directory and starts the model's thread; a query waits no longer than
+/// `limit` for its vector.
 ///
-/// Errors: what in the directory is no BERT model that can be run.
+/// Fails if the directory contains no usable BERT model; the error says why.
 pub fn load(directory: &Path, name: &str, limit: Duration) -> Result<Arc<dyn Embedder>> {
     Ok(Arc::new(thread::LocalEmbedder::start(directory, name, limit)?))
 }
 
-/// Lets `embedder.kind = "local"` load models by this crate.
+/// Registers `load` as the function that loads models for `embedder.kind = "local"`.
 pub fn offer() {
     offer_model(load);
 }

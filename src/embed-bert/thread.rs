@@ -1,4 +1,6 @@
-//! The local model on a thread of its own, behind a bounded queue: questions go first, between two batches of what takes longer.
+//! Runs the local model on a separate thread with a bounded queue of calls.
+//!
+//! Queries are answered between two batches of longer work.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,19 +16,23 @@ use tokio::sync::{Semaphore, oneshot};
 use super::bert::Bert;
 use vctx_base::embedder::{Embedder, Kind};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EMBED_WAITING_MAX, MODEL_MS_MAX};
+use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::memory::Fingerprint;
 
-/// The local model as an embedder.
+/// Maximum number of calls that wait for the local model.
+const EMBED_WAITING_MAX: usize = 64;
+
+/// An embedder that sends its calls to the thread of the local model.
 pub(super) struct LocalEmbedder {
     fingerprint: Fingerprint,
     jobs: Mutex<Sender<Job>>,
     places: Arc<Semaphore>,
-    /// Longest wait for the vector of a question.
+    /// Maximum time that a query waits for its vector.
     limit: Duration,
 }
 
-/// Something to embed, and where the answer goes; nobody waits there any more once it is closed.
+/// Texts to embed, and the channel for the answer. A closed channel means that no caller waits any
+/// more.
 struct Job {
     work: Work,
     answer: oneshot::Sender<Result<Vec<Vec<f32>>>>,
@@ -38,7 +44,7 @@ enum Work {
 }
 
 impl LocalEmbedder {
-    /// Loads the model and starts its thread, which ends with the embedder.
+    /// Loads the model and starts the model's thread, which ends when the embedder is dropped.
     pub(super) fn start(directory: &Path, name: &str, limit: Duration) -> Result<Self> {
         let bert = Bert::load(directory, name)?;
         let fingerprint = bert.fingerprint().clone();
@@ -55,7 +61,7 @@ impl LocalEmbedder {
         let wrong = |message: String| Error::new(Code::EmbedderUnavailable, message);
         let Ok(_place) = self.places.try_acquire() else {
             return Err(wrong(format!(
-                "more than {EMBED_WAITING_MAX} texts wait for the local model"
+                "more than {EMBED_WAITING_MAX} calls wait for the local model"
             )));
         };
         let (answer, coming) = oneshot::channel();
@@ -91,7 +97,8 @@ impl Embedder for LocalEmbedder {
     }
 }
 
-/// The thread's own: the model, what comes, and what waits because questions go first.
+/// State of the model's thread: the model, the incoming calls, and the calls that wait until the
+/// incoming queries are answered.
 struct Worker {
     bert: Bert,
     coming: Receiver<Job>,
@@ -99,7 +106,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Works until nobody can ask any more.
+    /// Answers calls until all callers have disconnected.
     fn run(mut self) {
         loop {
             let next = match self.later.pop_front() {
@@ -124,12 +131,12 @@ impl Worker {
             Work::Texts(texts, _) => bert.embed(texts, &mut between),
             Work::Spans(document, spans) => bert.embed_spans(document, spans, &mut between),
         };
-        // Whoever asked may have stopped waiting.
+        // If the caller no longer waits for the vectors, `send` fails; this error is ignored.
         let _ = answer.send(made);
     }
 }
 
-/// Answers the questions that came meanwhile; everything else waits for its turn.
+/// Answers the queries that arrived during the current work; other calls remain in the queue.
 fn questions(bert: &Bert, coming: &Receiver<Job>, later: &mut VecDeque<Job>) {
     loop {
         match coming.try_recv() {

@@ -1,12 +1,15 @@
-//! Late chunking by token states: windows that overlap, and the pooling of states into spans.
+//! Late chunking: divides the tokens of a document into overlapping windows, and computes vectors
+//! of spans as means of token states.
 
 use std::ops::Range;
 
-/// Share of a window that the next one repeats, so that a token near an edge is seen once with what stands beyond it.
+/// Share of a model's input window that the next input window repeats, in quarters. A token near
+/// the edge of one window is thus also in another window, with context on both sides.
 const OVERLAP_QUARTERS: usize = 1;
 
-/// Windows of at most `size` tokens that cover `length` tokens. Each repeats a quarter of the one before; the last one is moved back so that
-/// it is as long as the others. Tokens of several windows get the mean of their states.
+/// Divides `length` tokens into windows of at most `size` tokens. Each window repeats a quarter of
+/// the previous window. The last window begins earlier if necessary, so that all windows have equal
+/// length. A token in several windows gets the mean of its states.
 pub(super) fn windows(length: usize, size: usize) -> Vec<Range<usize>> {
     if length <= size {
         return std::iter::once(0..length).collect();
@@ -22,25 +25,27 @@ pub(super) fn windows(length: usize, size: usize) -> Vec<Range<usize>> {
     windows
 }
 
-/// Sums of states, span by span.
+/// Sums of the token states of each span.
 pub(super) struct Pool {
     sums: Vec<f64>,
     dimension: usize,
 }
 
 impl Pool {
-    /// Empty sums.
+    /// Creates empty sums for the given number of spans.
     pub(super) fn new(spans: usize, dimension: usize) -> Self {
         Self { sums: vec![0.0; spans * dimension], dimension }
     }
 
-    /// Adds a state to a span.
+    /// Adds a token's state (its vector from the model), multiplied by `weight`, to the sum of a
+    /// span.
     pub(super) fn add(&mut self, span: usize, state: &[f32], weight: f64) {
         let sum = &mut self.sums[span * self.dimension..(span + 1) * self.dimension];
         sum.iter_mut().zip(state).for_each(|(sum, part)| *sum += weight * f64::from(*part));
     }
 
-    /// The means with length 1. (The number of states falls out: it scales all components alike.)
+    /// Returns the mean state of each span, scaled to length 1. (Because of the scaling, a sum need
+    /// not be divided by the number of its states.)
     pub(super) fn unit(&self) -> Vec<Vec<f32>> {
         let one = |sum: &[f64]| {
             let length = sum.iter().map(|c| c * c).sum::<f64>().sqrt();
@@ -76,7 +81,8 @@ mod tests {
         let mut pool = Pool::new(2, 2);
         pool.add(0, &[3.0, 0.0], 1.0);
         pool.add(0, &[3.0, 8.0], 1.0);
-        // A token of two windows weighs as much as one of a single window.
+        // A token that is in two windows (weight 0.5 in each) counts as much as a token in one
+        // window.
         pool.add(1, &[1.0, 0.0], 0.5);
         pool.add(1, &[0.0, 1.0], 0.5);
         pool.add(1, &[0.5, 0.5], 1.0);

@@ -1,4 +1,7 @@
-//! A directory as Anthropic's memory tool keeps under `/memories`: each file a block under its path, a long one an archived document.
+//! Imports a directory of the form that Anthropic's memory tool keeps under `/memories`.
+//!
+//! Each file becomes a block that is named after the file's path; a long file becomes an archived
+//! document.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,24 +9,30 @@ use std::path::{Path, PathBuf};
 use super::plan::Plan;
 use super::read::{Choice, text_of, too_many};
 use vctx_cli::exit::Failure;
-use vctx_core::limits::{IMPORT_DEPTH_MAX, IMPORT_FILES_MAX};
-use vctx_core::memory::block_path::{Place, ROOT, place_of};
+use vctx_core::memory::block_path::{MemoryPath, ROOT, place_of};
+
+/// Maximum number of files of an imported directory.
+const IMPORT_FILES_MAX: usize = 10_000;
+/// Maximum depth of nested directories in an imported directory.
+const IMPORT_DEPTH_MAX: usize = 16;
 
 const FILES: &str = "memory files";
 
-/// Reads the directory into the plan; one that holds nothing but a directory `memories` is read as that.
+/// Reads a directory into the plan. If the directory contains nothing but a directory `memories`,
+/// reads `memories` instead.
 pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), Failure> {
     if choice.only.is_some() {
-        return Err(Failure::usage(
-            "--only does not go with a directory: give the directory that is meant",
-        ));
+        return Err(Failure::usage("--only does not go with a directory: give the one directory"));
     }
     if !path.is_dir() {
         return Err(Failure::data(format!("{} is no directory", path.display())));
     }
     let inner = path.join("memories");
+    // A symbolic link named `memories` does not count as a directory here; `walk` below refuses the
+    // link.
+    let is_inside = |path: &Path| fs::symlink_metadata(path).is_ok_and(|kind| kind.is_dir());
     let root = match listed(path)?.as_slice() {
-        [only] if *only == inner && inner.is_dir() => inner,
+        [only] if *only == inner && is_inside(&inner) => inner,
         _ => path.to_owned(),
     };
     let mut files = Vec::new();
@@ -39,11 +48,12 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
     Ok(())
 }
 
-/// The block that the `memory` tool has under this path; a path that it refuses stays a name that is changed as others are.
+/// Returns the name of the block that the tool `memory` uses for a path. If the tool would refuse
+/// the path, returns the path itself, which the plan later converts to a valid name.
 fn block_name(path: &str) -> String {
     match place_of(&format!("{ROOT}/{path}")) {
-        Ok(Place::Named(name)) => name,
-        Ok(Place::Root) | Err(_) => path.to_owned(),
+        Ok(MemoryPath::Named(name)) => name,
+        Ok(MemoryPath::Root) | Err(_) => path.to_owned(),
     }
 }
 
@@ -51,7 +61,8 @@ fn leave(name: &str) -> String {
     format!("--leave {name} imports the rest without it")
 }
 
-/// Files below a directory by their path in it, in its order.
+/// Collects the files below a directory, each with its path relative to `root`. Files and
+/// directories are visited in the order of their names.
 fn walk(
     root: &Path,
     directory: &Path,
@@ -62,7 +73,7 @@ fn walk(
 ) -> Result<(), Failure> {
     if depth > IMPORT_DEPTH_MAX {
         return Err(Failure::data(format!(
-            "{} lies deeper than {IMPORT_DEPTH_MAX}",
+            "{} is deeper than {IMPORT_DEPTH_MAX} directories",
             directory.display()
         )));
     }
@@ -77,7 +88,7 @@ fn walk(
         if choice.leaves(&name) {
             plan.left(format!("`{name}`"), 1, "left by --leave");
         } else if hidden {
-            plan.left(format!("`{name}`"), 1, "hidden: the memory tool does not show it either");
+            plan.left(format!("`{name}`"), 1, "hidden; the memory tool does not show hidden files");
         } else if kind.is_dir() {
             walk(root, &path, depth + 1, choice, plan, files)?;
         } else if kind.is_file() {
@@ -93,7 +104,7 @@ fn walk(
     Ok(())
 }
 
-/// What is in a directory, sorted by name.
+/// Returns the entries of a directory, sorted by name.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fault = |error: std::io::Error| Failure::reading(directory.display(), &error);
     let mut paths = Vec::new();
@@ -145,5 +156,15 @@ mod tests {
         assert!(refused.message.contains("a.png line 1 is not UTF-8"), "{}", refused.message);
         let choice = Choice { only: None, leave: vec!["a.png".into()] };
         assert_eq!(planned(&files, &choice).unwrap().blocks.len(), 1);
+    }
+    #[test]
+    fn a_link_is_refused_even_if_it_is_the_directory_of_the_memories() {
+        let (elsewhere, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("secret.md"), b"Tea.").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join("memories")).unwrap();
+        let mut plan = Plan::new(Limits { block_bytes_max: 20 });
+        let refused = read(directory.path(), &Choice::default(), &mut plan).unwrap_err();
+        assert!(refused.message.contains("memories is neither"), "{}", refused.message);
+        assert!(plan.blocks.is_empty());
     }
 }

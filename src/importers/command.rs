@@ -1,4 +1,5 @@
-//! The command: reads a file or directory, plans what goes where, writes it, tells what became of everything.
+//! The `vctx import` command: reads a file or directory, plans the import, writes the items, and
+//! reports the result of each item.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,11 @@ use super::{anthropic, letta, mcp_memory, mem0, own, tell, write};
 use vctx_cli::exit::Failure;
 use vctx_cli::portable;
 use vctx_cli::target::Target;
-use vctx_core::limits::{IMPORT_BLOCK_BYTES, MCP_WINDOW_TOKENS};
+use vctx_core::limits::MCP_WINDOW_TOKENS;
+
+/// Default maximum length of a text that an import stores as a block, in bytes; longer texts are
+/// archived.
+const IMPORT_BLOCK_BYTES: usize = 8 * 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,48 +26,50 @@ Examples:
   vctx import --from mcp-memory memory.jsonl --agent ada --json
   vctx import --from mem0 export.json --agent ada --only user-7
 
-The same import again changes nothing; one that was cut off is gone on with by the same command.";
+The same import again changes nothing; the same command continues an import that was cut off.";
 
-/// Make an agent of a file of `vctx export`, or take over the memory of another system
+/// Create an agent from a file of `vctx export`, or import the memory of another system
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Import {
-    /// What the file is [default: a file of `vctx export`, if it says so]
+    /// Format of the input [default: `vctx export`, if the file declares that format]
     #[arg(long, value_enum)]
     from: Option<Format>,
 
-    /// The file, or the directory
+    /// File or directory to import
     path: PathBuf,
 
-    /// The agent; made if there is none. A file of `vctx export` has a name of its own
+    /// Agent to import into; created if it does not exist. A file of `vctx export` contains the
+    /// agent's name
     #[arg(long, visible_alias = "as", value_name = "NAME")]
     agent: Option<String>,
 
-    /// Tokens of the window of an agent that is made [default: what the file says, or 32768]
+    /// Size of a new agent's window in tokens [default: the value in the file, or 32768]
     #[arg(long, value_name = "TOKENS")]
     window: Option<u64>,
 
-    /// Of several agents or users in one file, the one to take: its name or id
+    /// Name or id of the agent or user to import, if the file contains several
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 
-    /// Import without an attribute or file that is not known; may be given again
+    /// Skip this attribute or file, which the import does not know; may be given more than once
     #[arg(long, value_name = "NAME")]
     leave: Vec<String>,
 
-    /// Bytes of the longest text that becomes a block; a longer one goes to the archive
+    /// Maximum length of a block in bytes; a longer text is archived
     #[arg(long, value_name = "BYTES", default_value_t = IMPORT_BLOCK_BYTES)]
     block_bytes_max: usize,
 
-    /// Write over blocks and documents that stand there with another text
+    /// Overwrite existing blocks and documents that have another text
     #[arg(long)]
     replace: bool,
 
-    /// Why blocks with tainted text (docs/explanation/threat-model.md) belong into the core, in one sentence; without it they are refused
+    /// Reason in one sentence for blocks with tainted text (docs/explanation/threat-model.md);
+    /// without a reason, these blocks are refused
     #[arg(long, value_name = "SENTENCE")]
     justification: Option<String>,
 
-    /// Only tell what would go where
+    /// Only show the planned import
     #[arg(long)]
     dry_run: bool,
 
@@ -70,10 +77,10 @@ pub struct Import {
     pub target: Target,
 }
 
-/// What can be read.
+/// Input formats of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A file of `vctx export`, packed or not
+    /// A file of `vctx export`, compressed or not
     Vctx,
     /// An agent file (.af) of Letta, or a JSON list of its archival passages
     Letta,
@@ -97,26 +104,26 @@ impl Format {
     }
 }
 
-/// Runs the command.
+/// Runs `vctx import`.
 pub async fn run(asked: Import) -> Result<(), Failure> {
     let from = match asked.from {
         Some(from) => from,
         None if portable::is_export(&asked.path) => Format::Vctx,
         None => {
-            return Err(Failure::usage("the file does not say what it is")
-                .next("say it with --from; `vctx import --help` lists what can be read"));
+            return Err(Failure::usage("the file does not name its format")
+                .next("name the format with --from; `vctx import --help` lists all formats"));
         }
     };
     if from == Format::Vctx {
         return own::run(&asked.path, asked.agent.as_deref(), asked.dry_run, &asked.target).await;
     }
     let agent = asked.agent.as_deref().ok_or_else(|| {
-        Failure::usage("no agent is named").next("say whose memory it is to be with --agent NAME")
+        Failure::usage("no agent is named").next("name the agent of this memory with --agent NAME")
     })?;
     let choice = Choice { only: asked.only, leave: asked.leave };
     let mut plan = Plan::new(Limits { block_bytes_max: asked.block_bytes_max });
     match from {
-        // It was dealt with above.
+        // A file of `vctx export` has been handled earlier in this function.
         Format::Vctx => {}
         Format::Letta => letta::read(&asked.path, &choice, &mut plan)?,
         Format::AnthropicMemory => anthropic::read(&asked.path, &choice, &mut plan)?,
@@ -132,12 +139,13 @@ pub async fn run(asked: Import) -> Result<(), Failure> {
         dry_run: asked.dry_run,
     };
     let outcome = write::apply(&asked.target.client(), &order, plan).await.map_err(go_on)?;
-    tell::told(&order, &outcome, asked.target.json)
+    tell::print_outcome(&order, &outcome, asked.target.json)
 }
 
-/// What was written stays written, so the next step is the same command.
+/// Adds advice to a failure: the user may repeat the command. The repeated command continues the
+/// import, because the items written so far are kept.
 fn go_on(failure: Failure) -> Failure {
-    let again = "the same command again goes on where this one stopped";
+    let again = "the same command again continues the import";
     let next = match &failure.next {
         Some(next) => format!("{next}; then {again}"),
         None => again.to_owned(),

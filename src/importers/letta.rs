@@ -1,7 +1,9 @@
-//! Agent files of Letta (`.af`): blocks stay in view, messages go to recall, files and passages to the archive.
+//! Imports agent files of Letta (`.af`): blocks become blocks, messages become recall entries,
+//! files and passages become archived documents.
 //!
-//! Two shapes are known: the one with `agents`, `blocks`, `files` beside each other, and the older one of a single agent with `core_memory`.
-//! An agent file has no archival passages; the list that Letta's API answers for them is read as a file of its own.
+//! Two formats of agent files are supported: one with `agents`, `blocks` and `files` at the top
+//! level, and an older one for a single agent with `core_memory`. An agent file has no archival
+//! passages; the list of passages from Letta's API is imported as a separate file.
 
 use std::path::Path;
 
@@ -11,7 +13,7 @@ use super::plan::{Entry, Plan, day};
 use super::read::{Choice, count, is_empty, json_of, maybe, objects, text, text_of, too_many};
 use vctx_cli::exit::Failure;
 
-/// Attributes of the file that are read or told as left.
+/// Attributes of an agent file that the import reads or reports as skipped.
 const FILE: &[&str] = &[
     "agents",
     "blocks",
@@ -24,9 +26,10 @@ const FILE: &[&str] = &[
     "created_at",
     "passages",
 ];
-/// Those of them that are no memory.
+/// Attributes of an agent file that contain no memory and are reported as skipped.
 const FILE_LEFT: &[&str] = &["groups", "sources", "tools", "mcp_servers"];
-/// Attributes of an agent that are read; what else it has is its configuration, told as left.
+/// Attributes of an agent that the import reads. The other attributes are configuration and are
+/// reported as skipped.
 const AGENT: &[&str] = &[
     "id",
     "name",
@@ -44,7 +47,8 @@ const AGENT: &[&str] = &[
     "updated_at",
     "version",
 ];
-/// Attributes of a block that are read or say nothing about its text.
+/// Attributes of a block that the import reads, or ignores because they do not matter for the
+/// block's text.
 const BLOCK: &[&str] = &[
     "id",
     "label",
@@ -63,7 +67,8 @@ const BLOCK: &[&str] = &[
     "entity_id",
     "hidden",
 ];
-/// Attributes of a passage that are read or say nothing about its text.
+/// Attributes of a passage that the import reads, or ignores because they do not matter for the
+/// passage's text.
 const PASSAGE: &[&str] = &[
     "id",
     "text",
@@ -88,7 +93,7 @@ const MESSAGES: &str = "messages";
 const FILES: &str = "files";
 const PASSAGES: &str = "archival passages";
 
-/// Reads the file into the plan.
+/// Reads an agent file into the plan.
 pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), Failure> {
     let whole = json_of(path, &text_of(path)?)?;
     let place = path.display().to_string();
@@ -117,7 +122,7 @@ fn new_file(
     let agent = chosen(&agents, place, choice)?;
     for name in FILE_LEFT {
         if let Some(value) = file.get(*name).filter(|value| !is_empty(value)) {
-            plan.left(*name, count(value), "no memory: vctx keeps neither tools nor their servers");
+            plan.left(*name, count(value), "contains no memory: vctx stores no tools and servers");
         }
     }
     let wanted: Vec<&str> = agent
@@ -126,7 +131,7 @@ fn new_file(
         .map_or_else(Vec::new, |ids| ids.iter().filter_map(Value::as_str).collect());
     for block in objects(file, "blocks", place)? {
         match text(block, "id", place) {
-            Ok(id) if !wanted.contains(&id) => plan.left(BLOCKS, 1, "of another agent in the file"),
+            Ok(id) if !wanted.contains(&id) => plan.left(BLOCKS, 1, "belong to another agent"),
             _ => one_block(block, place, choice, plan)?,
         }
     }
@@ -154,7 +159,7 @@ fn old_file(
     passages(agent, place, choice, plan)
 }
 
-/// The only agent, or the one that was named.
+/// Returns the only agent of the file, or the agent that the user selected.
 fn chosen<'a>(
     agents: &[&'a Map<String, Value>],
     place: &str,
@@ -178,7 +183,8 @@ fn chosen<'a>(
     }
 }
 
-/// System text, window and what an agent has beside its memory.
+/// Reads the system text and the window of an agent, and reports the attributes that contain no
+/// memory.
 fn about(agent: &Map<String, Value>, plan: &mut Plan) {
     plan.system = maybe(agent, "system");
     plan.window = agent.get("llm_config").and_then(|model| model["context_window"].as_u64());
@@ -209,11 +215,15 @@ fn one_block(
         BLOCK.iter().chain(&["read_only", "metadata", "metadata_"]).copied().collect();
     choice.check(block, &known, &place, plan)?;
     if block.get("read_only") == Some(&Value::Bool(true)) {
-        plan.left("`read_only` of blocks", 1, "blocks of vctx can be written; the text is taken");
+        plan.left(
+            "`read_only` of blocks",
+            1,
+            "blocks of vctx are never read-only; the text is imported",
+        );
     }
     for name in ["metadata", "metadata_"] {
         if block.get(name).is_some_and(|value| !is_empty(value)) {
-            plan.left("`metadata` of blocks", 1, "blocks of vctx have none; the text is taken");
+            plan.left("`metadata` of blocks", 1, "blocks of vctx lack metadata; text is imported");
         }
     }
     let path = format!("letta/blocks/{label}");
@@ -234,19 +244,19 @@ fn messages(agent: &Map<String, Value>, place: &str, plan: &mut Plan) -> Result<
             "system" => "system",
             "tool" | "function" => "tool",
             "approval" => {
-                plan.left("approvals of tool calls", 1, "nothing was said in them");
+                plan.left("approvals of tool calls", 1, "they have no messages");
                 continue;
             }
             other => {
                 return Err(Failure::data(format!("{place}: the role `{other}` is not known")));
             }
         };
-        let content = said(message, role, &place, plan)?;
+        let content = message_text(message, role, &place, plan)?;
         if role == "system" && !system.is_empty() && content.starts_with(&system) {
             plan.left(
                 "rendered system prompts",
                 1,
-                "made from system text and blocks, which are taken",
+                "made from system text and blocks, which are imported",
             );
             continue;
         }
@@ -256,8 +266,8 @@ fn messages(agent: &Map<String, Value>, place: &str, plan: &mut Plan) -> Result<
     Ok(())
 }
 
-/// The text of a message: its parts, and what tools were called with.
-fn said(
+/// Returns the text of a message: its text parts and its tool calls.
+fn message_text(
     message: &Map<String, Value>,
     role: &str,
     place: &str,
@@ -298,7 +308,7 @@ fn part_of(
         "tool_call" => Some(called(&text("name"), &part["input"].to_string())),
         "tool_return" => Some(text("content")),
         "reasoning" | "redacted_reasoning" | "omitted_reasoning" | "summarized_reasoning" => {
-            plan.left("reasoning of the model", 1, "never said to anybody");
+            plan.left("reasoning of the model", 1, "never sent to the model or the user");
             None
         }
         "image" => {
@@ -309,7 +319,7 @@ fn part_of(
     })
 }
 
-/// What a user said, out of the envelope that older versions put around it.
+/// Extracts the user's text from the JSON envelope that older Letta versions put around messages.
 fn unpacked(text: &str, role: &str) -> String {
     if role == "user" && text.starts_with('{') {
         let envelope = serde_json::from_str::<Value>(text).unwrap_or_default();
@@ -322,7 +332,8 @@ fn unpacked(text: &str, role: &str) -> String {
     text.to_owned()
 }
 
-/// A tool call as a line; what was sent to the user by one is what the assistant said.
+/// Formats a tool call as a line. A call to `send_message` becomes the assistant's text, because it
+/// is a message to the user.
 fn called(name: &str, arguments: &str) -> String {
     if name == "send_message" {
         let given = serde_json::from_str::<Value>(arguments).unwrap_or_default();
@@ -340,7 +351,7 @@ fn files(file: &Map<String, Value>, place: &str, plan: &mut Plan) -> Result<(), 
             return Err(Failure::data(format!("{place}: a file has no name")));
         };
         let Some(content) = maybe(row, "content") else {
-            plan.left(FILES, 1, "the agent file has no content of them");
+            plan.left(FILES, 1, "the agent file does not contain the text of the file");
             continue;
         };
         let fresh = maybe(row, "file_last_modified_date").as_deref().and_then(day);

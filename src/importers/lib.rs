@@ -1,8 +1,10 @@
-//! `vctx import`: files of `vctx export` become the agents they were; memories of other systems become blocks, recall entries and archived documents; what is not taken is told by name.
+//! `vctx import`: restores agents from files of `vctx export`, and converts memories of other
+//! systems to blocks, recall entries and archived documents.
 
 mod anthropic;
 mod command;
 mod letta;
+mod limits;
 mod mcp_memory;
 mod mem0;
 mod own;

@@ -1,5 +1,7 @@
-//! The file of MCP's reference memory server: one entity or relation on each line. Each observation and each relation becomes an entry of
-//! recall storage that says what it is about.
+//! Imports the file of MCP's reference memory server, which has one entity or relation on each
+//! line.
+//!
+//! Each observation and each relation becomes a recall entry that names its subject.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,10 +16,10 @@ const OBSERVATIONS: &str = "observations";
 const RELATIONS: &str = "relations";
 const ENTITIES: &str = "entities without observations";
 
-/// Reads the file into the plan.
+/// Reads the file of MCP's reference memory server into the import plan.
 pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), Failure> {
     if choice.only.is_some() {
-        return Err(Failure::usage("--only does not go with this file: all of it is one memory"));
+        return Err(Failure::usage("--only does not go with this file: it holds one memory"));
     }
     let rows = lines_of(path, &text_of(path)?)?;
     let mut seen = BTreeSet::new();
@@ -42,7 +44,7 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
                     name: None,
                     said_at: None,
                 }),
-                false => plan.left(what, 1, "said twice in the file; taken once"),
+                false => plan.left(what, 1, "twice in the file; imported once"),
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Memories of mem0, as `get_all` answers them or as a list of them, in JSON or one on each line: each an entry of recall storage.
+//! Imports memories of mem0 from an answer of `get_all` or from a list, in JSON or JSONL: each
+//! memory becomes a recall entry.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +10,8 @@ use super::plan::{Entry, Plan};
 use super::read::{Choice, is_empty, json_of, lines_of, maybe, objects, text, text_of, too_many};
 use vctx_cli::exit::Failure;
 
-/// Attributes of the whole that are read or say nothing of a memory.
+/// Attributes of the file that the import reads, or ignores because they do not matter for the
+/// memories.
 const FILE: &[&str] = &[
     "results",
     "memories",
@@ -21,7 +23,8 @@ const FILE: &[&str] = &[
     "page",
     "page_size",
 ];
-/// Attributes of a memory that are read or say nothing of its text.
+/// Attributes of a memory that the import reads, or ignores because they do not matter for the
+/// memory's text.
 const MEMORY: &[&str] = &[
     "id",
     "memory",
@@ -48,21 +51,22 @@ const MEMORY: &[&str] = &[
     "internal_metadata",
     "deleted_at",
 ];
-/// Whose memory it is, by the first that is there.
+/// Attributes that may name the owner of a memory. If a memory has several of them, the first in
+/// this order names the owner.
 const OWNERS: &[&str] = &["user_id", "agent_id", "app_id", "run_id"];
-/// What stands below the text, so that it is found too.
+/// Attributes that are appended to a memory's text, so that searches find their values.
 const TOLD: &[&str] = &["categories", "metadata", "structured_attributes", "expiration_date"];
 
 const MEMORIES: &str = "memories";
 const RELATIONS: &str = "relations";
 
-/// Reads the file into the plan.
+/// Reads a file of mem0 memories into the plan.
 pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), Failure> {
     let place = path.display().to_string();
     let whole = whole(path)?;
     choice.check(&whole, FILE, &place, plan)?;
     if whole.get("next").is_some_and(|next| !is_empty(next)) {
-        let told = format!("{place} is one page of several: `next` says so");
+        let told = format!("{place} is one page of several: it has `next`");
         return Err(Failure::data(told).next("export all memories, e.g. with a larger page_size"));
     }
     let mut memories = objects(&whole, "results", &place)?;
@@ -101,7 +105,7 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
     Ok(())
 }
 
-/// The file as an object with `results`, whichever of its forms it has.
+/// Converts a mem0 file of any format to an object with the attribute `results`.
 fn whole(path: &Path) -> Result<Map<String, Value>, Failure> {
     let text = text_of(path)?;
     let lines = text.trim_start().starts_with('{') && serde_json::from_str::<Value>(&text).is_err();
@@ -120,7 +124,7 @@ fn whole(path: &Path) -> Result<Map<String, Value>, Failure> {
             }
             Value::Array(list) => Value::Array(list),
             _ => {
-                let told = "is no export of memories: it is no list and has neither `results` nor `memories`";
+                let told = "is not an export of memories: it is not a list and has neither `results` nor `memories`";
                 return Err(Failure::data(format!("{} {told}", path.display())));
             }
         },
@@ -128,7 +132,8 @@ fn whole(path: &Path) -> Result<Map<String, Value>, Failure> {
     Ok(Map::from_iter([("results".to_owned(), results)]))
 }
 
-/// Memories of the one owner there is, or of the one that was named: those of two people do not become one memory unasked.
+/// Returns the memories of the file's only owner, or of the owner that the user selected. Memories
+/// of two owners are never merged without the user's decision.
 fn of_one<'a>(
     memories: &[&'a Map<String, Value>],
     place: &str,
@@ -188,7 +193,7 @@ fn one(
     Ok(())
 }
 
-/// `name: value`, with lists and objects as people write them.
+/// Formats an attribute as `name: value`, with readable lists and objects.
 fn line(name: &str, value: &Value) -> String {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match value {
@@ -262,7 +267,7 @@ mod tests {
             (r#"{"results": [], "professional": {"a": 1}}"#, "`professional` is not known"),
             (r#"[{"memory": "a", "mood": "glad"}]"#, "`mood` is not known"),
             (r#"[{"text": "a"}]"#, "`text` is not known"),
-            (r#"{"professional": {"a": 1}}"#, "is no export of memories"),
+            (r#"{"professional": {"a": 1}}"#, "is not an export of memories"),
         ] {
             let fault = planned(file, None).unwrap_err().message;
             assert!(fault.contains(told), "{fault}");

@@ -1,4 +1,5 @@
-//! Files of `vctx export`: checked here before anything is sent, sent piece by piece, told what came of it.
+//! Imports files of `vctx export`: checks a file, sends it to the server piece by piece, and
+//! reports the result.
 
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use vctx_cli::output;
 use vctx_cli::portable;
 use vctx_cli::target::Target;
 
-/// Makes an agent of a file, under the name in it or another one.
+/// Creates an agent from a file, under the name that the file contains or the name that the user
+/// gave.
 pub(super) async fn run(
     path: &Path,
     named: Option<&str>,
@@ -20,25 +22,26 @@ pub(super) async fn run(
     let checked = portable::checked(path)?;
     let agent = named.unwrap_or(&checked.header.agent).to_owned();
     if dry_run {
-        let mut told = checked.told();
+        let mut told = checked.answer();
         told["agent"] = agent.as_str().into();
         told["dry_run"] = json!(true);
         if target.json {
             return output::value(&told);
         }
-        output::line(&format!("the file is whole; the agent {agent} would be made of it"))?;
+        output::line(&format!("the file is complete; the agent {agent} would be made from it"))?;
         return export::table(&checked);
     }
     let told = target.client().import(&agent, portable::opened(path)?).await?;
     if target.json {
         return output::value(&told);
     }
-    let what = if told["made"] == true { "was made" } else { "was there already, just so" };
+    let what =
+        if told["made"] == true { "was made" } else { "exists already with the same content" };
     output::line(&format!("the agent {agent} {what}"))?;
     if checked.header.sealed_as != agent {
         let name = &checked.header.sealed_as;
         output::line(&format!(
-            "its digests and receipts go on under the name {name}; ids of chunks of its archive are new"
+            "the agent's digests and receipts keep the name {name}; the chunks of its archive get new ids"
         ))?;
     }
     export::table(&checked)

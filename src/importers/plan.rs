@@ -1,24 +1,27 @@
-//! What an import will do: blocks, entries and documents in their order, and what is left out with the reason.
+//! The plan of an import: the blocks, entries and documents to write, in order, and the skipped
+//! items with reasons.
 
 use serde_json::{Map, Value};
 
-use vctx_core::limits::{
-    BLOCKS_MAX, DOC_ID_BYTES_MAX, IMPORT_ITEMS_MAX, IMPORT_PIECE_BYTES, NAME_BYTES_MAX,
-    TEXT_BYTES_MAX,
-};
+use crate::limits::IMPORT_ITEMS_MAX;
+use vctx_core::limits::{BLOCKS_MAX, DOC_ID_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use vctx_core::memory::receipt::sha256;
 
-/// Hex digits of a digest that make a name one of its own.
+/// Maximum length of a text sent as one document, in bytes. The body of the call stays below
+/// `BODY_BYTES_MAX`, even with JSON escapes.
+const IMPORT_PIECE_BYTES: usize = 768 * 1024;
+
+/// Number of hex digits of a digest that are appended to make a name unique.
 const DIGEST_CHARS: usize = 8;
 
-/// Bounds that the caller chose.
+/// Limits of an import that the caller chooses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes of the longest text that becomes a block.
+    /// Maximum length of a block, in bytes.
     pub(super) block_bytes_max: usize,
 }
 
-/// A block of working memory to be.
+/// A block of core memory to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Block {
     pub(super) what: &'static str,
@@ -26,7 +29,7 @@ pub(super) struct Block {
     pub(super) content: String,
 }
 
-/// An entry of recall storage to be.
+/// An entry of recall storage to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) what: &'static str,
@@ -36,19 +39,20 @@ pub(super) struct Entry {
     pub(super) said_at: Option<String>,
 }
 
-/// An archived document to be.
+/// An archived document to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Document {
     pub(super) what: &'static str,
     pub(super) id: String,
     pub(super) text: String,
-    /// Where it comes from: names and texts, without the digest, which is added when it is written.
+    /// Provenance of the document: names of attributes, each with a text. The digest of the
+    /// document's text is added when the document is written.
     pub(super) provenance: Map<String, Value>,
-    /// `YYYY-MM-DD`.
+    /// Date of the document, as `YYYY-MM-DD`.
     pub(super) fresh: Option<String>,
 }
 
-/// Something that is not taken over.
+/// Items that are not imported, with the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Left {
     pub(super) what: String,
@@ -56,13 +60,13 @@ pub(super) struct Left {
     pub(super) why: String,
 }
 
-/// Everything that was read.
+/// All items that an import has read, in the form in which they will be written.
 #[derive(Debug)]
 pub(super) struct Plan {
     limits: Limits,
-    /// System text for an agent that is made.
+    /// System text of a new agent.
     pub(super) system: Option<String>,
-    /// Window for an agent that is made, in tokens.
+    /// Window of a new agent, in tokens.
     pub(super) window: Option<u64>,
     pub(super) blocks: Vec<Block>,
     pub(super) entries: Vec<Entry>,
@@ -71,18 +75,19 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Nothing yet.
+    /// Creates an empty plan.
     pub(super) fn new(limits: Limits) -> Plan {
         let (blocks, entries, documents, left) = Default::default();
         Plan { limits, system: None, window: None, blocks, entries, documents, left }
     }
 
-    /// Whether more can be taken; every reader asks it in its loop.
+    /// Whether the plan has reached the maximum number of items; every module that reads a format
+    /// checks this in its loop.
     pub(super) fn is_full(&self) -> bool {
         self.blocks.len() + self.entries.len() + self.documents.len() >= IMPORT_ITEMS_MAX
     }
 
-    /// A text that stays in view, or goes to the archive as the document `path` when it is too long for that.
+    /// Plans a text as a block, or as the archived document `path` if the text is too long.
     pub(super) fn block(
         &mut self,
         what: &'static str,
@@ -102,7 +107,8 @@ impl Plan {
         self.blocks.push(Block { what, id, content });
     }
 
-    /// A text that is found when it is asked for; one without words is left, one too long becomes a document.
+    /// Plans a text as a recall entry. A blank text is skipped, and a text that is too long becomes
+    /// a document.
     pub(super) fn entry(&mut self, entry: Entry) {
         if entry.content.trim().is_empty() {
             return self.left(entry.what, 1, "there is no text in it");
@@ -118,7 +124,8 @@ impl Plan {
         self.entries.push(Entry { name, said_at, ..entry });
     }
 
-    /// A text for the archive; a very long one becomes several, `id`, `id#2`, `id#3`, …
+    /// Plans a text for the archive; a very long text becomes several documents, `id`, `id#2`,
+    /// `id#3`, …
     pub(super) fn document(
         &mut self,
         what: &'static str,
@@ -140,7 +147,8 @@ impl Plan {
         }
     }
 
-    /// Tells that so many things are not taken, and why; the same again is added up.
+    /// Records how many items of a kind are not imported, and the reason. Items of the same kind
+    /// with the same reason are counted together.
     pub(super) fn left(&mut self, what: impl Into<String>, items: u64, why: impl Into<String>) {
         let (what, why) = (what.into(), why.into());
         match self.left.iter_mut().find(|left| left.what == what && left.why == why) {
@@ -149,7 +157,8 @@ impl Plan {
         }
     }
 
-    /// A name as blocks have them; one that had to be changed, or that is there already, gets a piece of its digest.
+    /// Converts a name to a valid block name. If the name had to be changed or another block
+    /// already has it, appends a part of the name's digest.
     fn block_id(&self, name: &str) -> String {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
         let clean: String =
@@ -163,7 +172,8 @@ impl Plan {
     }
 }
 
-/// A name as documents have them: without control characters, and with a piece of its digest where it is too long.
+/// Converts a name to a valid document name: replaces control characters by spaces. A name that is
+/// too long is truncated, and a part of the name's digest is appended.
 fn doc_id(name: &str) -> String {
     let clean: String =
         name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
@@ -174,12 +184,13 @@ fn doc_id(name: &str) -> String {
     format!("{}-{digest}", cut(&clean, DOC_ID_BYTES_MAX - DIGEST_CHARS - 1))
 }
 
-/// The beginning of a text, in bytes, at the end of a character.
+/// Returns the beginning of a text, with at most the given number of bytes and only whole
+/// characters.
 fn cut(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
-/// Parts of a text of at most so many bytes, cut behind a line where there is one.
+/// Splits a text into parts of limited length in bytes, after a line end if possible.
 fn pieces(text: &str, bytes_max: usize) -> Vec<&str> {
     let (mut rest, mut pieces) = (text, Vec::new());
     while rest.len() > bytes_max {
@@ -193,7 +204,7 @@ fn pieces(text: &str, bytes_max: usize) -> Vec<&str> {
     pieces
 }
 
-/// The day of a moment that begins with one.
+/// Returns the date of a timestamp that begins with a date.
 pub(super) fn day(moment: &str) -> Option<String> {
     let day = moment.get(..10)?;
     let is_day = day.bytes().enumerate().all(|(at, b)| match at {

@@ -1,30 +1,37 @@
-//! Reading of foreign files: JSON with its place in every fault, and attributes that must be known or be left on purpose.
+//! Reads files of other systems.
+//!
+//! If a file is not valid JSON, the error gives the position of the mistake. The import refuses an
+//! object with an unknown attribute unless the user chose to skip this attribute.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::plan::Plan;
+use crate::limits::IMPORT_ITEMS_MAX;
 use vctx_cli::args;
 use vctx_cli::exit::Failure;
-use vctx_core::limits::{IMPORT_FILE_BYTES_MAX, IMPORT_ITEMS_MAX};
 
-/// What the caller chose among what a file holds.
+/// Maximum size of an imported file, in bytes.
+const IMPORT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The user's choice of which contents of a file to import.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// The agent or user to take.
+    /// Name or id of the agent or user to import.
     pub(super) only: Option<String>,
-    /// Attributes and files to do without.
+    /// Names of attributes and files that the import is to skip.
     pub(super) leave: Vec<String>,
 }
 
 impl Choice {
-    /// Whether something of that name is to be left.
+    /// Whether an attribute or file with this name is to be skipped.
     pub(super) fn leaves(&self, name: &str) -> bool {
         self.leave.iter().any(|left| left == name)
     }
 
-    /// Checks that nothing in an object is unknown: empty values say nothing, named ones are left and told.
+    /// Checks that an object has no unknown attribute. Attributes with empty values are ignored,
+    /// and attributes that the user chose to skip are reported.
     pub(super) fn check(
         &self,
         object: &Map<String, Value>,
@@ -46,18 +53,19 @@ impl Choice {
     }
 }
 
-/// The whole file as text.
+/// Reads a whole file as text.
 pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     args::file(path, IMPORT_FILE_BYTES_MAX)
 }
 
-/// A file as JSON.
+/// Parses the text of a file as JSON.
 pub(super) fn json_of(path: &Path, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text)
         .map_err(|error| Failure::data(format!("{} is not JSON: {error}", path.display())))
 }
 
-/// A file of one JSON object per line, with the number of each line.
+/// Parses the text of a file with one JSON object per line; returns each object with its line
+/// number.
 pub(super) fn lines_of(
     path: &Path,
     text: &str,
@@ -78,7 +86,7 @@ pub(super) fn lines_of(
     Ok(rows)
 }
 
-/// A text that must be there.
+/// Returns a required text attribute.
 pub(super) fn text<'a>(
     object: &'a Map<String, Value>,
     name: &str,
@@ -88,12 +96,12 @@ pub(super) fn text<'a>(
     found.ok_or_else(|| Failure::data(format!("{place}: `{name}` must be a text")))
 }
 
-/// A text that may be there.
+/// Returns an optional text attribute.
 pub(super) fn maybe(object: &Map<String, Value>, name: &str) -> Option<String> {
     object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A list of objects; none where the attribute is absent or null.
+/// Returns an attribute that is a list of objects; empty if the attribute is absent or null.
 pub(super) fn objects<'a>(
     object: &'a Map<String, Value>,
     name: &str,
@@ -111,12 +119,12 @@ pub(super) fn objects<'a>(
     rows.collect()
 }
 
-/// A file that holds more than an import takes.
+/// Returns the error for a file with more items than an import accepts.
 pub(super) fn too_many(place: &str) -> Failure {
-    Failure::data(format!("{place} holds more than {IMPORT_ITEMS_MAX} things: split it"))
+    Failure::data(format!("{place} holds more than {IMPORT_ITEMS_MAX} items: split the file"))
 }
 
-/// Whether a value says nothing.
+/// Whether a JSON value is empty.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -127,7 +135,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// How many things a value is.
+/// Returns the number of items in a JSON value, for the report of skipped items.
 pub(super) fn count(value: &Value) -> u64 {
     match value {
         Value::Array(list) => list.len() as u64,

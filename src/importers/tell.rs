@@ -1,4 +1,4 @@
-//! What became of everything, as a table or as one JSON object.
+//! Prints the result of an import, as a table or as one JSON object.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,12 @@ use super::write::{Order, Outcome};
 use vctx_cli::exit::Failure;
 use vctx_cli::output;
 
-/// Prints the outcome.
-pub(super) fn told(order: &Order<'_>, outcome: &Outcome, as_json: bool) -> Result<(), Failure> {
+/// Prints what an import wrote, what it found already stored, and what it skipped.
+pub(super) fn print_outcome(
+    order: &Order<'_>,
+    outcome: &Outcome,
+    as_json: bool,
+) -> Result<(), Failure> {
     if as_json {
         return output::value(&object(order, outcome));
     }
@@ -34,7 +38,7 @@ pub(super) fn told(order: &Order<'_>, outcome: &Outcome, as_json: bool) -> Resul
     let agent = match (outcome.made, order.dry_run) {
         (true, true) => format!("the agent {} would be made", order.agent),
         (true, false) => format!("the agent {} was made", order.agent),
-        (false, _) => format!("the agent {} was there", order.agent),
+        (false, _) => format!("the agent {} exists already", order.agent),
     };
     output::line(&agent)?;
     output::line(&output::table(&["what", "where", new, "there", "why"], &[2, 3], &rows))

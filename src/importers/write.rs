@@ -1,5 +1,7 @@
-//! Writes a plan: what is there already is found out first, what is new gets a key made from its content, so the same import again, by
-//! whatever process, changes nothing.
+//! Writes the planned items of an import to an agent.
+//!
+//! Looks up existing items first, and derives the idempotency key of each new item from its
+//! content, so that a repeated import by any process changes nothing.
 
 use std::collections::HashMap;
 
@@ -8,48 +10,53 @@ use serde_json::{Map, Value, json};
 use super::plan::{Block, Document, Entry, Left, Plan};
 use vctx_cli::exit::Failure;
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX, NewAgent, Problem, Write};
-use vctx_core::limits::{
-    IMPORT_BATCH_BYTES, IMPORT_BLOCKS_AT_ONCE, IMPORT_LOOKED_MAX, QUERY_BYTES_MAX,
-    RECALL_ENTRIES_MAX,
-};
+use vctx_core::limits::{QUERY_BYTES_MAX, RECALL_ENTRIES_MAX};
 use vctx_core::memory::receipt::sha256;
 
-/// What is asked of an import.
+/// Maximum size of the entries sent in one call, in bytes of JSON.
+const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// Number of blocks after which an import reads the agent's revision again; smaller than
+/// `REVISIONS_KEPT`.
+const IMPORT_BLOCKS_AT_ONCE: usize = 16;
+/// Maximum number of the agent's messages with which an import compares its items.
+const IMPORT_LOOKED_MAX: u64 = 1_000_000;
+
+/// The settings of an import, as the user chose them.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
-    /// The agent.
+    /// Name of the agent into which the items are imported.
     pub(super) agent: &'a str,
-    /// Name of the format.
+    /// Name of the input format.
     pub(super) from: &'static str,
-    /// Window of an agent that is made, in tokens.
+    /// Window of a new agent, in tokens.
     pub(super) window: u64,
-    /// Whether texts that stand there are written over.
+    /// Whether existing texts are overwritten.
     pub(super) replace: bool,
-    /// Why tainted text belongs into the core: the word of who imports, never of the file.
+    /// Reason for tainted text in the core, given by the caller of the import, never by the file.
     pub(super) justification: Option<&'a str>,
-    /// Whether nothing is written.
+    /// Whether the import is a dry run.
     pub(super) dry_run: bool,
 }
 
-/// What went where.
+/// Report on an import: the numbers of items by kind and destination, and the skipped items.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Whether the agent was made (or would be).
+    /// Whether the import created the agent; in a dry run, whether it would create the agent.
     pub(super) made: bool,
-    /// By kind of thing and place, in the order in which they were written.
+    /// Numbers of items by kind and destination, in the order of writing.
     pub(super) rows: Vec<Row>,
-    /// What was not taken.
+    /// Skipped items, which were not imported.
     pub(super) left: Vec<Left>,
 }
 
-/// One kind of thing in one place.
+/// Number of items of one kind with one destination.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) what: &'static str,
     pub(super) to: &'static str,
-    /// Written now.
+    /// Number of items that this import wrote.
     pub(super) new: u64,
-    /// There already.
+    /// Number of items that already existed.
     pub(super) there: u64,
 }
 
@@ -64,9 +71,9 @@ impl Outcome {
         *(if new { &mut row.new } else { &mut row.there }) += items;
     }
 
-    /// Something of ours stands there with another text.
+    /// Reports an item as skipped because the agent already has another text under the item's name.
     fn kept(&mut self, what: &'static str, name: &str) {
-        let why = "another text stands there: --replace writes over it";
+        let why = "another text has this name: --replace overwrites it";
         self.left.push(Left { what: format!("{what}: {name}"), items: 1, why: why.into() });
     }
 }
@@ -75,7 +82,7 @@ const BLOCKS: &str = "blocks";
 const RECALL: &str = "recall";
 const ARCHIVE: &str = "archive";
 
-/// Writes the plan, or only finds out what of it is new.
+/// Writes the plan's items; in a dry run, only determines which of them are new.
 pub(super) async fn apply(
     client: &Client,
     order: &Order<'_>,
@@ -92,7 +99,7 @@ pub(super) async fn apply(
     outcome.made = !there;
     match (own_system, &plan.system) {
         (Some(own), Some(system)) if own != json!(system) => {
-            let why = "the agent has one of its own: vctx agent patch changes it";
+            let why = "the agent has another system text than the file: vctx agent patch changes the agent";
             outcome.left.push(Left { what: "system text".into(), items: 1, why: why.into() });
         }
         _ => {}
@@ -111,25 +118,28 @@ pub(super) async fn apply(
 struct Writer<'a> {
     client: &'a Client,
     order: &'a Order<'a>,
-    /// Whether there was such an agent before.
+    /// Whether the agent existed before the import.
     there: bool,
 }
 
 impl Writer<'_> {
-    /// A key of what is written, the same in every process and at every time.
+    /// Returns an idempotency key: a digest of the input format, the agent and the item's content.
+    /// Every process computes the same key for an item.
     fn key(&self, kind: &str, content: &Value) -> String {
         let whole = json!([self.order.from, self.order.agent, kind, content]).to_string();
         format!("import/{}", sha256(&whole))
     }
 
-    /// Whether there is anything to compare with.
+    /// Whether the import compares its items with the agent's data. It does so except in a dry run
+    /// for an agent that does not exist.
     fn looks(&self) -> bool {
         self.there || !self.order.dry_run
     }
 
     async fn blocks(&self, blocks: &[Block], outcome: &mut Outcome) -> Result<(), Failure> {
         for some in blocks.chunks(IMPORT_BLOCKS_AT_ONCE) {
-            // Read anew for each few of them: a server remembers only its newest revisions.
+            // The agent's revision is read again after a few writes, because a server remembers
+            // only the newest revisions.
             let state = match self.looks() {
                 true => self.client.state(self.order.agent).await?,
                 false => Value::Null,
@@ -166,7 +176,8 @@ impl Writer<'_> {
         let policy = json!({"justification": self.order.justification});
         let arguments = json!({"block_id": block.id, "content": block.content, "policy": policy});
         let revision = state["_rev"].as_str().map(str::to_owned);
-        // With the revision in its key, so that a block that is written over once more is no repetition of the first time.
+        // The idempotency key contains the revision, so that a second overwrite of a block does not
+        // count as a repetition of the first overwrite.
         let key = self.key("block", &json!([&arguments, &revision]));
         let write = Write { key, revision };
         let done = self.client.tool(self.order.agent, "store_core", &arguments, &write).await;
@@ -181,7 +192,8 @@ impl Writer<'_> {
             true => self.entries_there().await?,
             false => HashMap::new(),
         };
-        // Batches are cut from the whole plan, so that two imports of one file send the same ones.
+        // All planned entries are divided into batches before the entries that the agent already
+        // has are left out, so that two imports of the same file form the same batches.
         for batch in batches(entries) {
             let mut new = Vec::with_capacity(batch.len());
             for entry in batch {
@@ -207,13 +219,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// How often each text stands in the agent's memory already, whoever wrote it and wherever it is now.
+    /// Counts how many times each entry is already among the agent's messages, no matter which
+    /// writer appended them.
     async fn entries_there(&self) -> Result<HashMap<String, u32>, Failure> {
         let (mut there, mut next) = (HashMap::new(), Some(1));
         while let Some(from) = next {
             if from > IMPORT_LOOKED_MAX {
                 let told = format!(
-                    "the agent has more than {IMPORT_LOOKED_MAX} messages: import into another one"
+                    "the agent has more than {IMPORT_LOOKED_MAX} messages: import into another agent"
                 );
                 return Err(Failure::data(told));
             }
@@ -272,14 +285,17 @@ impl Writer<'_> {
                 let key = self.key("document", &json!([arguments, before]));
                 Write { key, revision: Some("*".into()) }
             }
-            // The empty revision says that there must be no such document.
+            // With the empty revision, the server refuses the write if a document of this name
+            // exists.
             There::No | There::Same => {
                 Write { key: self.key("document", arguments), revision: Some(String::new()) }
             }
         };
         let agent = self.order.agent;
         let done = match self.client.tool(agent, "ingest_archival", arguments, &write).await {
-            // One that no search found, or that somebody took in a moment ago.
+            // The server refuses the write because the archive already has a document with this
+            // name. The earlier search did not find this document, or another writer has just added
+            // it.
             Err(problem) if problem.code == "REVISION_STALE" => {
                 outcome.kept(document.what, &document.id);
                 return Ok(());
@@ -290,19 +306,20 @@ impl Writer<'_> {
             outcome.count(document.what, ARCHIVE, true, 1);
             return Ok(());
         }
-        // An import before this one wrote it: it stands there, unless it was taken out since.
+        // An earlier import wrote the document under the same idempotency key. The document still
+        // exists unless a later call changed or deleted it.
         match self.document_there(document, digest).await? {
             There::Same => outcome.count(document.what, ARCHIVE, false, 1),
             There::No | There::Other(_) => {
                 let what = format!("{}: {}", document.what, document.id);
-                let why = "imported in the last days and changed or taken out since";
+                let why = "an earlier import wrote it; a later call changed or removed it";
                 outcome.left.push(Left { what, items: 1, why: why.into() });
             }
         }
         Ok(())
     }
 
-    /// Whether the archive has a document of that name, and of that text.
+    /// Searches the archive for a document with this name, and compares its digest.
     async fn document_there(&self, document: &Document, digest: &str) -> Result<There, Failure> {
         if !self.looks() {
             return Ok(There::No);
@@ -318,32 +335,34 @@ impl Writer<'_> {
     }
 }
 
-/// A document on its way.
+/// A document that the import is writing.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     document: &'a Document,
     digest: &'a str,
-    /// Of `ingest_archival`.
+    /// Arguments of the call to `ingest_archival`.
     arguments: &'a Value,
 }
 
-/// What stands in the archive under a name.
+/// What the archive has under the name of a planned document: nothing, the same text, or another
+/// text.
 #[derive(Clone, Debug, PartialEq)]
 enum There {
     No,
     Same,
-    /// With the digest that it was imported under, if it was.
+    /// The archive has the document with another text; the value is the digest recorded for the
+    /// archived text, or null.
     Other(Value),
 }
 
-/// A refusal that names what was refused.
+/// Adds the name of the refused item to the error.
 fn of(what: &str, problem: Problem) -> Failure {
     let mut failure = Failure::from(problem);
     failure.message = format!("{what}: {}", failure.message);
     failure
 }
 
-/// An entry as `write_recall` takes it.
+/// Formats an entry for `write_recall`.
 fn row(entry: &Entry) -> Value {
     let mut row = Map::new();
     row.insert("content".into(), entry.content.as_str().into());
@@ -356,7 +375,7 @@ fn row(entry: &Entry) -> Value {
     Value::Object(row)
 }
 
-/// What makes an entry the same as a message.
+/// Returns a digest of the fields that determine whether an entry equals a message.
 fn print_of(entry: &Entry) -> String {
     sha256(&json!([entry.role, entry.content, entry.name, entry.said_at]).to_string())
 }
@@ -366,7 +385,7 @@ fn print_there(message: &Value) -> String {
     sha256(&json!([message["role"], message["content"], meta["name"], meta["said_at"]]).to_string())
 }
 
-/// Entries in groups that one call takes, in their order.
+/// Divides entries into groups of which each fits into one call, in order.
 fn batches(entries: &[Entry]) -> Vec<&[Entry]> {
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, entry) in entries.iter().enumerate() {
@@ -381,7 +400,8 @@ fn batches(entries: &[Entry]) -> Vec<&[Entry]> {
     batches
 }
 
-/// Words that a document is found by: its beginning, as much as a question may have.
+/// Returns the beginning of a document's text as a query that finds the document; the query has at
+/// most half of the maximum length of a query.
 fn beginning(text: &str) -> &str {
     let text = text.trim_start();
     &text[..text.floor_char_boundary(QUERY_BYTES_MAX / 2)]

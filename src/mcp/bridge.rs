@@ -1,4 +1,7 @@
-//! One client's conversation with a server: keys, revisions, repeated attempts, and an agent that is made by its first write.
+//! Connects one MCP client with a server.
+//!
+//! Chooses idempotency keys and revisions, repeats failed calls, and creates the agent at the
+//! client's first write.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -8,29 +11,45 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::current::{self, BLOCK};
-use super::needs::{Needs, blocks_of, needs};
+use super::needs::{Needs, needs};
 use vctx_base::clock;
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_client::{self, Client, Fault, NewAgent, Problem, Start, Write};
 use vctx_core::dialect::{Dialect, Translated, translate};
-use vctx_core::limits::{
-    MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_BLOCKS_MAX, MCP_CALLS_MAX,
-    MCP_DOCUMENTS_MAX, MCP_PAUSE_MS,
-};
-use vctx_core::memory::block_path::{Place, lies_in};
+use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
+use vctx_core::memory::block_path::{MemoryPath, lies_in};
 
-/// Whose memory, and where.
+/// Maximum number of attempts of one MCP call while the server is unreachable or busy; all attempts
+/// have the same idempotency key.
+const MCP_ATTEMPTS_MAX: u32 = 5;
+/// Time in milliseconds after which a failed MCP call is no longer repeated; it is shorter than the
+/// usual timeout of MCP clients.
+const MCP_ATTEMPTS_MS_MAX: u64 = 50_000;
+/// Pause in milliseconds before an MCP call to a busy server is repeated; the pause grows with each
+/// attempt.
+const MCP_PAUSE_MS: u64 = 100;
+/// Maximum time in milliseconds that an MCP call waits for one answer, long enough for an explicit
+/// eviction that asks a model.
+const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
+/// Maximum number of MCP calls of one client that run or wait.
+const MCP_CALLS_MAX: usize = 64;
+/// Maximum number of blocks of which one MCP connection remembers the revision.
+const MCP_BLOCKS_MAX: usize = 1_024;
+/// Maximum number of archived documents of which one MCP connection remembers the revision.
+const MCP_DOCUMENTS_MAX: usize = 4_096;
+
+/// Settings of a bridge: the agent and the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The names under which its memory is spoken of.
+    /// The dialect of the agent's tools.
     pub dialect: Dialect,
-    /// Its window in tokens, if it has to be made.
+    /// Window of a new agent in tokens.
     pub context_window: u64,
-    /// Socket of the server.
+    /// Socket on which the server listens.
     pub socket: PathBuf,
-    /// Directory of the data of a server that has to be started; absent: the usual one.
+    /// Data directory of a server that the bridge starts; `None` for the default.
     pub data_dir: Option<PathBuf>,
     /// Seconds without a connection after which a started server ends.
     pub idle_exit_s: u64,
@@ -41,58 +60,65 @@ pub struct Bridge {
     pub(super) settings: Settings,
     start: Start,
     client: Client,
-    /// Calls of one conversation follow each other: two at once would build on the same revision.
-    seen: Mutex<Seen>,
+    /// Each MCP call holds this lock, so that the calls of one MCP connection run one after
+    /// another. Parallel calls would build on the same revision, and the server could then refuse
+    /// all but one of them.
+    revisions: Mutex<LastRevisions>,
     places: Semaphore,
 }
 
-/// The revisions that this conversation saw last. An answer about one thing says nothing of the others: what a block holds is
-/// known as of the answer that showed it, not of the newest one.
+/// The revisions that an MCP connection knows. The known revision of a block is the revision of the
+/// last answer that showed the block, not the newest revision of the agent.
 #[derive(Default)]
-struct Seen {
+struct LastRevisions {
     memory: Option<String>,
-    /// The first one, and that of the core as a resource: what is known of blocks that no answer was about.
+    /// Revision that is used for blocks that no answer has shown: the first revision that the
+    /// connection saw. After the client has read a resource that shows all blocks, the revision of
+    /// this resource is used instead.
     core: Option<String>,
-    blocks: HashMap<String, Known>,
-    /// How often a block was shown so far.
+    blocks: HashMap<String, BlockRevision>,
+    /// Number of times that an answer has shown any block.
     shown: u64,
     documents: HashMap<String, String>,
 }
 
-/// What is known of a block: its revision, and which of all that were shown it was.
+/// The known revision of a block, and a number that says in which order answers showed blocks.
 #[derive(Clone)]
-struct Known {
+struct BlockRevision {
     revision: String,
     order: u64,
 }
 
-/// The arguments that a server takes for key, revision and capture; a model is not to give them.
+/// Names of the arguments for idempotency key, revision and capture, which the bridge sets and a
+/// model must not set.
 const OURS: [&str; 3] = ["idempotency_key", "_rev", CAPTURE];
 
-/// The argument under which a server is told to capture a call.
+/// Name of the argument that makes the server append the call's result to the conversation.
 const CAPTURE: &str = "capture";
 
-/// A call as it came, and what is understood of it.
-struct Asked<'a> {
+/// A tool call in the form that the client sent, and in its parsed form.
+struct ParsedCall<'a> {
     name: &'a str,
     arguments: Map<String, Value>,
     understood: Option<Translated>,
     needs: Needs,
 }
 
-/// What a call came to.
+/// The result of a tool call.
 pub(super) struct Outcome {
-    /// The key that was sent.
+    /// Idempotency key that was sent with the call, if any.
     pub(super) key: Option<String>,
-    /// Whether the same call, sent again, happens once: it only reads, or its key was the client's own.
+    /// Whether a repetition of the call has no further effect, because the call only reads or the
+    /// client chose the key.
     pub(super) retry_safe: bool,
-    /// The revision it built on; `*` for any.
+    /// Revision that the call built on; `*` for any revision.
     pub(super) built_on: Option<String>,
-    /// The server's answer, or why there is none.
+    /// The server's answer, or the problem that prevented an answer.
     pub(super) answer: Result<Value, Trouble>,
 }
 
-/// A problem, and what is current now if something had changed.
+/// The problem that prevented an answer. After a refusal because of changed texts, it also contains
+/// the current texts.
 pub(super) struct Trouble {
     pub(super) problem: Problem,
     pub(super) current: Option<Value>,
@@ -105,7 +131,7 @@ impl From<Problem> for Trouble {
 }
 
 impl Bridge {
-    /// A bridge that looks for its server with the first call.
+    /// Creates a bridge that connects to the server at the first call.
     pub fn new(settings: Settings) -> Bridge {
         let client = Client::new(vctx_client::Settings {
             deadline: Duration::from_millis(MCP_ANSWER_MS_MAX),
@@ -117,11 +143,12 @@ impl Bridge {
             data_dir: settings.data_dir.clone(),
             idle_exit_s: settings.idle_exit_s,
         };
-        let (seen, places) = (Mutex::default(), Semaphore::new(MCP_CALLS_MAX));
-        Bridge { settings, start, client, seen, places }
+        let (revisions, places) = (Mutex::default(), Semaphore::new(MCP_CALLS_MAX));
+        Bridge { settings, start, client, revisions, places }
     }
 
-    /// One tool call, with the client's key or a fresh one. `capture`: how its result is to stand in the conversation.
+    /// Makes one tool call, with the client's idempotency key or a new one. The argument `capture`
+    /// says whether and how the call's result is appended to the conversation.
     pub(super) async fn call(
         &self,
         name: &str,
@@ -129,9 +156,10 @@ impl Bridge {
         given: Option<String>,
         capture: Option<Value>,
     ) -> Outcome {
-        // What is not understood here is refused by the server, in the same words.
+        // A call that the bridge cannot parse is sent anyway, so that the server refuses it with
+        // the parser's error text.
         let understood = translate(self.settings.dialect, name, arguments.clone()).ok();
-        let call = Asked { name, needs: needs(understood.as_ref()), understood, arguments };
+        let call = ParsedCall { name, needs: needs(understood.as_ref()), understood, arguments };
         let reads = call.needs == Needs::Nothing && capture.is_none();
         let mut outcome = Outcome {
             retry_safe: reads || given.is_some(),
@@ -148,32 +176,35 @@ impl Bridge {
 
     async fn in_turn(
         &self,
-        call: Asked<'_>,
+        call: ParsedCall<'_>,
         capture: Option<Value>,
         outcome: &mut Outcome,
     ) -> Result<Value, Trouble> {
-        let Asked { name, needs, understood, mut arguments } = call;
+        let ParsedCall { name, needs, understood, mut arguments } = call;
         if let Some(name) = OURS.iter().find(|name| arguments.contains_key(**name)) {
             return Err(not_yours(name).into());
         }
-        let mut seen = self.seen.lock().await;
+        let mut revisions = self.revisions.lock().await;
         let document = match needs {
             Needs::DocumentRevision => arguments.get("doc_id").and_then(Value::as_str),
             _ => None,
         }
         .map(str::to_owned);
-        let blocks = understood.as_ref().map(|call| blocks_of(&call.call)).unwrap_or_default();
-        let mut known = seen.known(&blocks);
+        let blocks =
+            understood.as_ref().map(|asked| asked.call.depends().blocks()).unwrap_or_default();
+        let mut known = revisions.block_revisions(&blocks);
         outcome.built_on = match (needs, &document) {
             (Needs::MemoryRevision, _) => {
-                let newest = self.memory_revision(&mut seen).await?;
-                let core = seen.core.clone().filter(|_| !blocks.is_empty());
+                let newest = self.memory_revision(&mut revisions).await?;
+                let core = revisions.core.clone().filter(|_| !blocks.is_empty());
                 let oldest = known.front().map(|known| known.revision.clone());
                 Some(oldest.or(core).unwrap_or(newest))
             }
-            // A document that this conversation knows nothing of must be new: it is no silent overwrite then.
+            // For a document that this connection does not know, the bridge sends the empty
+            // revision. The server then accepts only a new document, so the call cannot silently
+            // overwrite an existing one.
             (Needs::DocumentRevision, Some(id)) => {
-                Some(seen.documents.get(id).cloned().unwrap_or_default())
+                Some(revisions.documents.get(id).cloned().unwrap_or_default())
             }
             (Needs::DocumentRevision, None) => Some(String::new()),
             (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
@@ -196,27 +227,28 @@ impl Bridge {
             self.make_agent().await?;
             answer = self.tool(name, &arguments, &write).await;
         }
-        // What was shown since, and has not changed since that, is no news to this conversation: it builds on the next thing that it knows.
-        while let Some(next) = seen.next_base(&answer, &mut known) {
+        // If answers on this connection have already shown the change that caused the refusal, the
+        // call is repeated on the next known revision.
+        while let Some(next) = revisions.next_base(&answer, &mut known) {
             outcome.built_on = Some(next.clone());
             write.revision = Some(next);
             answer = self.tool(name, &arguments, &write).await;
         }
         match answer {
             Ok(answer) => {
-                seen.note(&answer, document.as_deref());
+                revisions.note(&answer, document.as_deref());
                 let revision = text(&answer, "_rev");
                 for id in blocks.iter().chain(&current::renamed(&answer)) {
-                    seen.note_block(id, revision.clone());
+                    revisions.note_block(id, revision.clone());
                 }
                 Ok(answer)
             }
             Err(problem) if problem.code == "REVISION_STALE" => {
                 let changed = current::changed_blocks(&problem);
-                let trouble = self.stale(problem, &mut seen, document.as_deref()).await;
+                let trouble = self.stale(problem, &mut revisions, document.as_deref()).await;
                 for id in blocks.iter().chain(&changed).filter(|_| trouble.current.is_some()) {
-                    let shown = seen.memory.clone();
-                    seen.note_block(id, shown);
+                    let shown = revisions.memory.clone();
+                    revisions.note_block(id, shown);
                 }
                 Err(trouble)
             }
@@ -224,9 +256,10 @@ impl Bridge {
         }
     }
 
-    /// The revision that the conversation saw last; before the first answer the newest, of an agent that is made if need be.
-    async fn memory_revision(&self, seen: &mut Seen) -> Result<String, Problem> {
-        if let Some(revision) = &seen.memory {
+    /// Returns the last revision of the agent's memory that this connection saw. Before the first
+    /// answer, loads the newest revision, and creates the agent if necessary.
+    async fn memory_revision(&self, revisions: &mut LastRevisions) -> Result<String, Problem> {
+        if let Some(revision) = &revisions.memory {
             return Ok(revision.clone());
         }
         let state = match self.state().await? {
@@ -236,43 +269,60 @@ impl Bridge {
         let revision = text(&state, "_rev");
         let revision = revision
             .ok_or_else(|| Problem::garbled("the state of the agent has no revision".into()))?;
-        seen.memory = Some(revision.clone());
-        seen.core.get_or_insert_with(|| revision.clone());
+        revisions.memory = Some(revision.clone());
+        revisions.core.get_or_insert_with(|| revision.clone());
         Ok(revision)
     }
 
-    /// The agent's state; none when there is no such agent.
+    /// Returns the agent's state; `None` if the agent does not exist.
     pub(super) async fn state(&self) -> Result<Option<Value>, Problem> {
-        found(self.patiently(|| self.client.state(&self.settings.agent)).await)
+        optional(self.patiently(|| self.client.state(&self.settings.agent)).await)
     }
 
-    /// Takes note that all blocks were shown, as they are in this state.
-    pub(super) async fn shown(&self, state: &Value) {
-        let mut seen = self.seen.lock().await;
-        seen.blocks.clear();
-        seen.core = text(state, "_rev").or(seen.core.take());
+    /// Records that an answer showed all blocks at the revision of the given state.
+    pub(super) async fn note_all_blocks(&self, state: &Value) {
+        let mut revisions = self.revisions.lock().await;
+        revisions.blocks.clear();
+        revisions.core = text(state, "_rev").or(revisions.core.take());
     }
 
-    /// The rendered window; none when there is no such agent.
+    /// Returns the rendered window; `None` if the agent does not exist.
     pub(super) async fn window(&self) -> Result<Option<Value>, Problem> {
-        found(self.patiently(|| self.client.context(&self.settings.agent)).await)
+        optional(self.patiently(|| self.client.context(&self.settings.agent)).await)
     }
 
-    /// A message by its place; none when there is none, or no such agent.
+    /// Returns the message at a position; `None` if the message or the agent does not exist. The
+    /// text of a message in quarantine is replaced as in the answers of tools.
     pub(super) async fn message(&self, seq: u64) -> Result<Option<Value>, Problem> {
         let agent = &self.settings.agent;
-        let page = found(self.patiently(|| self.client.messages(agent, seq, 1)).await)?;
+        let page = optional(self.patiently(|| self.client.messages(agent, seq, 1)).await)?;
         let first = page.and_then(|(messages, _)| messages.into_iter().next());
-        Ok(first.filter(|message| message["seq"] == seq))
+        let Some(mut message) = first.filter(|message| message["seq"] == seq) else {
+            return Ok(None);
+        };
+        let vertex = self.vertex(&seq.to_string()).await?;
+        if let Some(held) = vertex.filter(|vertex| vertex["quarantined"] == true) {
+            message["content"] = held["text"].clone();
+            message["meta"] = json!({});
+            message["tainted"] = held["taint"].clone();
+            message["quarantined"] = true.into();
+        }
+        Ok(Some(message))
     }
 
-    /// A passage of the archive by its key; none when there is none, or no such agent.
+    /// Returns the archived passage with the given key; `None` if the passage or agent is missing.
     pub(super) async fn passage(&self, key: &str) -> Result<Option<Value>, Problem> {
-        let (agent, from) = (&self.settings.agent, format!("archival_docs/{key}"));
+        self.vertex(&format!("archival_docs/{key}")).await
+    }
+
+    /// Returns what a trace shows of a message or passage; `None` if this item or the agent does
+    /// not exist.
+    async fn vertex(&self, from: &str) -> Result<Option<Value>, Problem> {
+        let agent = &self.settings.agent;
         let asked = [("limit", "1".to_owned()), ("follow", "links".to_owned())];
-        let traced = self.patiently(|| self.client.trace(agent, &from, &asked)).await;
-        let traced = match found(traced) {
-            // A trace that begins nowhere is refused as a wrong argument.
+        let traced = self.patiently(|| self.client.trace(agent, from, &asked)).await;
+        let traced = match optional(traced) {
+            // If the passage does not exist, the server refuses `from` as a wrong argument.
             Err(problem) if problem.fields.get("field").is_some_and(|f| f == "from") => None,
             other => other?,
         };
@@ -280,11 +330,12 @@ impl Bridge {
         let first = traced.get_mut("entries").and_then(|all| all.get_mut(0)).map(Value::take);
         match first {
             Some(passage) => Ok(Some(passage)),
-            None => Err(Problem::garbled("a trace does not tell where it began".into())),
+            None => Err(Problem::garbled("the answer to a trace lacks its first item".into())),
         }
     }
 
-    /// Makes the agent and answers its state; one that another client made a moment ago, in whatever size, is as good.
+    /// Creates the agent and returns its state. If another client has just created the agent,
+    /// accepts that agent even if its window has another size.
     async fn make_agent(&self) -> Result<Value, Problem> {
         let new =
             NewAgent { context_window: self.settings.context_window, system: None, encoding: None };
@@ -301,14 +352,20 @@ impl Bridge {
         self.patiently(|| self.client.tool(&self.settings.agent, name, arguments, write)).await
     }
 
-    /// Adds what is current to a refusal, and builds on that from now on: the model decides anew on what it is shown here.
-    async fn stale(&self, problem: Problem, seen: &mut Seen, document: Option<&str>) -> Trouble {
+    /// Adds the current texts to a refusal. The model sees these texts, so later calls build on
+    /// their revision.
+    async fn stale(
+        &self,
+        problem: Problem,
+        revisions: &mut LastRevisions,
+        document: Option<&str>,
+    ) -> Trouble {
         let newest = text(&Value::Object(problem.fields.clone()), "_rev");
         if let Some(id) = document {
-            seen.note_document(id, newest);
+            revisions.note_document(id, newest);
             return problem.into();
         }
-        seen.memory = newest;
+        revisions.memory = newest;
         let state = match self.state().await {
             Ok(Some(state)) => state,
             Ok(None) => return problem.into(),
@@ -317,10 +374,10 @@ impl Bridge {
                 return problem.into();
             }
         };
-        seen.memory = text(&state, "_rev").or(seen.memory.take());
+        revisions.memory = text(&state, "_rev").or(revisions.memory.take());
         let from = current::first_message(&state);
         let agent = &self.settings.agent;
-        let limit = vctx_core::limits::MCP_CURRENT_MESSAGES;
+        let limit = crate::limits::MCP_CURRENT_MESSAGES;
         let messages = match current::wants_messages(&problem) {
             true => self.patiently(|| self.client.messages(agent, from, limit)).await,
             false => Ok((Vec::new(), None)),
@@ -336,7 +393,8 @@ impl Bridge {
         Trouble { problem, current: Some(current) }
     }
 
-    /// Asks again, with the same key, while the server is lost or busy, and starts one when there is none; within bounds.
+    /// Makes a call, and repeats it with the same key while the server is unreachable or busy, up
+    /// to a maximum number of attempts and a maximum time. Starts a server if none is running.
     async fn patiently<T, F: Future<Output = Result<T, Problem>>>(
         &self,
         ask: impl Fn() -> F,
@@ -366,8 +424,8 @@ impl Bridge {
     }
 }
 
-impl Seen {
-    /// Remembers what an answer says of revisions.
+impl LastRevisions {
+    /// Records the revisions that an answer contains.
     fn note(&mut self, answer: &Value, document: Option<&str>) {
         let memory = match document {
             Some(id) => {
@@ -382,23 +440,25 @@ impl Seen {
         }
     }
 
-    /// What is known of some blocks, and of those that lie in them, in the order in which they were shown.
-    fn known(&self, ids: &[String]) -> VecDeque<Known> {
+    /// Returns the known revisions of the given blocks and of the blocks below their paths, in the
+    /// order in which the blocks were shown.
+    fn block_revisions(&self, ids: &[String]) -> VecDeque<BlockRevision> {
         let meant = |name: &str| {
-            ids.iter().any(|id| id == name || lies_in(name, &Place::Named(id.clone())))
+            ids.iter().any(|id| id == name || lies_in(name, &MemoryPath::Named(id.clone())))
         };
         let known = self.blocks.iter().filter(|(name, _)| meant(name));
-        let mut known: Vec<Known> = known.map(|(_, known)| known.clone()).collect();
+        let mut known: Vec<BlockRevision> = known.map(|(_, known)| known.clone()).collect();
         known.sort_by_key(|known| known.order);
         known.into()
     }
 
-    /// The next revision to build on, where a call was refused on the first of those that are known only for what was shown behind it; none
-    /// where somebody else changed something.
+    /// Returns the next known revision, on which a refused call is repeated, if answers on this
+    /// connection have already shown all changes. Returns `None` if no answer has shown one of the
+    /// changes.
     fn next_base(
         &self,
         answer: &Result<Value, Problem>,
-        known: &mut VecDeque<Known>,
+        known: &mut VecDeque<BlockRevision>,
     ) -> Option<String> {
         let problem = answer.as_ref().err().filter(|problem| problem.code == "REVISION_STALE")?;
         let base = known.pop_front()?;
@@ -415,14 +475,18 @@ impl Seen {
     fn note_block(&mut self, id: &str, revision: Option<String>) {
         let Some(revision) = revision else { return };
         if self.blocks.len() >= MCP_BLOCKS_MAX && !self.blocks.contains_key(id) {
-            // What is forgotten counts as known since the beginning only: a call on it may be refused and shown the present text.
+            // When the number of recorded block revisions reaches its maximum, all of them are
+            // removed. A block without a recorded revision then counts as a block that no answer
+            // has shown. The server may then refuse a call, and the refusal shows the block's
+            // current text.
             self.blocks.clear();
         }
         self.shown += 1;
-        self.blocks.insert(id.to_owned(), Known { revision, order: self.shown });
+        self.blocks.insert(id.to_owned(), BlockRevision { revision, order: self.shown });
     }
 
-    /// A document whose revision is unknown is forgotten: the next call on it takes it for new.
+    /// Records the revision of a document. A document without a revision is removed from the map,
+    /// so that the next call treats it as new.
     fn note_document(&mut self, id: &str, revision: Option<String>) {
         let Some(revision) = revision else {
             self.documents.remove(id);
@@ -443,7 +507,7 @@ fn is(answer: &Result<Value, Problem>, code: &str) -> bool {
     answer.as_ref().is_err_and(|problem| problem.code == code)
 }
 
-fn found<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
+fn optional<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(problem) if problem.code == "AGENT_NOT_FOUND" => Ok(None),
@@ -452,13 +516,14 @@ fn found<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
 }
 
 fn crowded() -> Problem {
-    let detail = format!("more than {MCP_CALLS_MAX} calls of this client wait: call again later");
+    let detail =
+        format!("more than {MCP_CALLS_MAX} calls of this client are waiting: call again later");
     Problem::refused(503, &json!({"error": "OVERLOADED", "detail": detail}), None)
 }
 
 fn not_yours(name: &str) -> Problem {
     let detail =
-        format!("{name}: no argument of a tool; key, revision and capture are kept for you");
+        format!("{name}: no argument of a tool; the bridge sets key, revision and capture");
     let body = json!({"error": "INVALID_ARGUMENT", "detail": detail, "field": name});
     Problem::refused(400, &body, None)
 }
@@ -469,33 +534,35 @@ mod tests {
 
     #[test]
     fn the_last_revision_counts_and_an_answer_without_one_changes_nothing() {
-        let mut seen = Seen::default();
-        seen.note(&json!({"_rev": "_a"}), None);
-        seen.note(&json!({"_rev": null}), None);
-        assert_eq!(seen.memory.as_deref(), Some("_a"));
-        seen.note(&json!({"_rev": "_b"}), None);
-        assert_eq!(seen.memory.as_deref(), Some("_b"));
+        let mut revisions = LastRevisions::default();
+        revisions.note(&json!({"_rev": "_a"}), None);
+        revisions.note(&json!({"_rev": null}), None);
+        assert_eq!(revisions.memory.as_deref(), Some("_a"));
+        revisions.note(&json!({"_rev": "_b"}), None);
+        assert_eq!(revisions.memory.as_deref(), Some("_b"));
     }
 
     #[test]
     fn what_a_conversation_was_shown_since_is_no_news_to_it() {
-        let mut seen = Seen::default();
+        let mut revisions = LastRevisions::default();
         for (id, revision) in [("a..x", "_1"), ("b", "_2"), ("a..y", "_3"), ("a..z", "_4")] {
-            seen.note_block(id, Some(revision.into()));
+            revisions.note_block(id, Some(revision.into()));
         }
         let stale = |changed: &[&str]| -> Result<Value, Problem> {
             let body = json!({"error": "REVISION_STALE", "detail": "d", "changed": changed});
             Err(Problem::refused(412, &body, None))
         };
         let ids = ["a".to_owned()];
-        let known: Vec<String> = seen.known(&ids).iter().map(|k| k.revision.clone()).collect();
+        let known: Vec<String> =
+            revisions.block_revisions(&ids).iter().map(|k| k.revision.clone()).collect();
         assert_eq!(known, ["_1", "_3", "_4"]);
-        let mut known = seen.known(&ids);
-        let next = seen.next_base(&stale(&["block:a..y", "block:a..z"]), &mut known);
+        let mut known = revisions.block_revisions(&ids);
+        let next = revisions.next_base(&stale(&["block:a..y", "block:a..z"]), &mut known);
         assert_eq!(next.as_deref(), Some("_3"));
-        assert_eq!(seen.next_base(&stale(&["block:a..z"]), &mut known).as_deref(), Some("_4"));
-        assert_eq!(seen.next_base(&stale(&["block:a..z"]), &mut known), None);
-        // A block that was shown before, or never, was changed by somebody else.
+        assert_eq!(revisions.next_base(&stale(&["block:a..z"]), &mut known).as_deref(), Some("_4"));
+        assert_eq!(revisions.next_base(&stale(&["block:a..z"]), &mut known), None);
+        // If a changed block was last shown before the base revision, or was never shown, another
+        // caller made the change.
         for changed in [
             &["block:a..x"][..],
             &["block:a..new"],
@@ -503,24 +570,31 @@ mod tests {
             &["unknown"],
             &[],
         ] {
-            assert_eq!(seen.next_base(&stale(changed), &mut seen.known(&ids)), None, "{changed:?}");
+            assert_eq!(
+                revisions.next_base(&stale(changed), &mut revisions.block_revisions(&ids)),
+                None,
+                "{changed:?}"
+            );
         }
-        assert_eq!(seen.next_base(&Ok(json!({})), &mut seen.known(&ids)), None);
+        assert_eq!(revisions.next_base(&Ok(json!({})), &mut revisions.block_revisions(&ids)), None);
     }
 
     #[test]
     fn a_document_has_a_revision_of_its_own() {
-        let mut seen = Seen::default();
-        seen.note(&json!({"_rev": "_m1", "result": {"_rev": "_m1"}}), Some("d"));
-        assert_eq!((seen.documents["d"].as_str(), &seen.memory), ("_m1", &None));
+        let mut revisions = LastRevisions::default();
+        revisions.note(&json!({"_rev": "_m1", "result": {"_rev": "_m1"}}), Some("d"));
+        assert_eq!((revisions.documents["d"].as_str(), &revisions.memory), ("_m1", &None));
         let answer = json!({"_rev": "_m2", "agent_rev": "_a", "result": {"_rev": "_m2"}});
-        seen.note(&answer, Some("d"));
-        assert_eq!((seen.documents["d"].as_str(), seen.memory.as_deref()), ("_m2", Some("_a")));
-        seen.note(&json!({"_rev": "_m3", "result": {}}), Some("d"));
-        assert!(seen.documents.is_empty());
+        revisions.note(&answer, Some("d"));
+        assert_eq!(
+            (revisions.documents["d"].as_str(), revisions.memory.as_deref()),
+            ("_m2", Some("_a"))
+        );
+        revisions.note(&json!({"_rev": "_m3", "result": {}}), Some("d"));
+        assert!(revisions.documents.is_empty());
         for number in 0..=MCP_DOCUMENTS_MAX {
-            seen.note_document(&number.to_string(), Some("_r".into()));
+            revisions.note_document(&number.to_string(), Some("_r".into()));
         }
-        assert!(seen.documents.len() <= MCP_DOCUMENTS_MAX);
+        assert!(revisions.documents.len() <= MCP_DOCUMENTS_MAX);
     }
 }

@@ -1,19 +1,20 @@
-//! How a dialect's tools are shown to an MCP client: name, text and schema, title, hints, output.
+//! Describes a dialect's tools to an MCP client: name, title, description, hints, and the schemas
+//! of input and output.
 
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use vctx_core::dialect::{Dialect, Offered};
+use vctx_core::dialect::{Dialect, OfferedTool};
 
-/// The tools as `tools/list` answers them.
+/// Returns the tools of a dialect in the format of an answer to `tools/list`.
 pub fn listed(dialect: Dialect) -> Vec<Listed> {
     dialect.tools().into_iter().map(entry).collect()
 }
 
-fn entry(tool: Offered) -> Listed {
-    // Clients of protocols before 2025-06-18 look for the title among the hints.
+fn entry(tool: OfferedTool) -> Listed {
+    // Clients of protocol versions before 2025-06-18 read a tool's title from the hints.
     let hints = ToolAnnotations::with_title(tool.title)
         .read_only(tool.reads_only)
         .destructive(tool.destructive)

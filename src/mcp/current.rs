@@ -1,18 +1,24 @@
-//! What a model is shown beside a refusal: the current texts of what changed; and the answers of an agent that is not there yet.
+//! Selects the current texts that a model gets after a conflict, and makes the answers for an agent
+//! that does not exist yet.
 
 use serde_json::{Map, Value, json};
 
+use crate::limits::MCP_CURRENT_MESSAGES;
 use vctx_client::Problem;
 use vctx_core::dialect::Translated;
 use vctx_core::error::{Code, Error};
-use vctx_core::limits::{MCP_CURRENT_BYTES_MAX, MCP_CURRENT_MESSAGES};
-use vctx_core::memory::block_path::Place;
+use vctx_core::memory::block_path::MemoryPath;
 use vctx_core::policy::TEXT;
 use vctx_core::tools::Call;
 
-/// Prefix of a block in the list `changed`.
+/// Maximum length in bytes of each current text that is shown after a conflict; a longer text is
+/// truncated and ends with a note.
+const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
+
+/// Prefix of block names in the list `changed` of a refusal.
 pub(super) const BLOCK: &str = "block:";
-/// Said in `changed` when nobody remembers the revision: everything may be different.
+/// Item of the list `changed` that the server sends if it no longer knows the caller's revision, so
+/// that any text may have changed.
 const UNKNOWN: &str = "unknown";
 
 fn changed(problem: &Problem) -> impl Iterator<Item = &str> {
@@ -20,23 +26,24 @@ fn changed(problem: &Problem) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The blocks that changed: what is shown of them is known from then on.
+/// Returns the names of the blocks that a refusal lists as changed.
 pub(super) fn changed_blocks(problem: &Problem) -> Vec<String> {
     changed(problem).filter_map(|name| name.strip_prefix(BLOCK)).map(str::to_owned).collect()
 }
 
-/// Whether the newest messages belong to what changed.
+/// Whether the changes include messages of the queue.
 pub(super) fn wants_messages(problem: &Problem) -> bool {
     changed(problem).any(|name| name == "queue" || name == UNKNOWN)
 }
 
-/// Number of the first of the newest messages.
+/// Returns the position of the first of the newest messages that are shown after a conflict.
 pub(super) fn first_message(state: &Value) -> u64 {
     let next = state.pointer("/queue/next_seq").and_then(Value::as_u64).unwrap_or(1);
     next.saturating_sub(MCP_CURRENT_MESSAGES).max(1)
 }
 
-/// What changed as it is now. A block that is gone is null.
+/// Returns the current texts of the items that the problem reports as changed: blocks, the summary
+/// and the newest messages. The text of a deleted block is null.
 pub(super) fn of(problem: &Problem, state: &Value, messages: &[Value]) -> Value {
     let mut current = Map::new();
     let all = changed(problem).any(|name| name == UNKNOWN);
@@ -67,7 +74,7 @@ pub(super) fn of(problem: &Problem, state: &Value, messages: &[Value]) -> Value 
     Value::Object(current)
 }
 
-/// A text up to the bound; a longer one says that it goes on.
+/// Truncates a text to the length limit; a truncated text ends with a note.
 fn cut(text: &Value) -> Value {
     let Some(whole) = text.as_str() else { return Value::Null };
     if whole.len() <= MCP_CURRENT_BYTES_MAX {
@@ -78,41 +85,38 @@ fn cut(text: &Value) -> Value {
     json!(format!("{}… ({left} more bytes: this is not the whole text)", &whole[..end]))
 }
 
-/// Blocks that an answer tells of as moved, under both names.
+/// Returns the old and the new names of the blocks that an answer reports as renamed.
 pub(super) fn renamed(answer: &Value) -> Vec<String> {
     let blocks = answer["result"]["blocks"].as_array().into_iter().flatten();
     let names = blocks.flat_map(|block| [block["from"].as_str(), block["to"].as_str()]);
     names.flatten().map(str::to_owned).collect()
 }
 
-/// The answer of a reading or searching tool when its agent has not been made: an empty memory, or the refusal of one.
+/// Returns the answer of a reading or searching tool for an agent that does not exist: the same
+/// answer or error as for an agent with an empty memory.
 pub(super) fn of_nobody(understood: Option<&Translated>) -> Result<Value, Problem> {
     let call = understood.map(|translated| &translated.call);
     let wording = understood.and_then(|translated| translated.wording.as_ref());
-    let block = match call {
-        Some(Call::FetchCore(fetch)) => Some(fetch.block_id.as_str()),
-        Some(Call::ViewCore(view)) => match &view.place {
-            Place::Named(id) => Some(id.as_str()),
-            Place::Root => None,
-        },
-        _ => None,
-    };
-    if let Some(block) = block {
-        let detail = format!("no block {block}: this memory is empty; make one");
+    let no_block = |block: &str| {
+        let detail = format!("no block {block}: this memory is empty; make a block");
         let mut body = json!({"error": "BLOCK_NOT_FOUND", "detail": detail, "blocks": []});
         if let Some(wording) = wording {
             let error = Error::new(Code::BlockNotFound, detail);
             body[TEXT] = wording.refused(&error).into();
         }
-        return Err(Problem::refused(404, &body, None));
-    }
+        Problem::refused(404, &body, None)
+    };
     let result = match call {
-        Some(Call::ViewCore(_)) => json!({"blocks": []}),
-        _ => json!({"results": [], "tokens_added": 0, "next_page_token": null}),
+        Some(Call::FetchCore(fetch)) => return Err(no_block(&fetch.block_id)),
+        Some(Call::ViewCore(view)) => match &view.place {
+            MemoryPath::Named(id) => return Err(no_block(id)),
+            MemoryPath::Root => json!({"blocks": []}),
+        },
+        Some(_) | None => json!({"results": [], "tokens_added": 0, "next_page_token": null}),
     };
     let mut result = result.as_object().cloned().unwrap_or_default();
     if let Some(wording) = wording {
-        result.insert(TEXT.into(), wording.told(&result).into());
+        result.insert(TEXT.into(), wording.answer_text(&result).into());
     }
     Ok(json!({"result": result, "_rev": null, "token_estimate": 0, "tokens": null, "flush": null}))
 }

@@ -1,14 +1,19 @@
-//! The tools for MCP clients: JSON-RPC on stdin and stdout or on a Unix socket, bridged to a server's Unix socket; it keeps nothing but what was seen.
+//! Serves the memory tools to MCP clients (JSON-RPC on stdin and stdout or on a Unix socket), and
+//! calls a vctx server on the server's Unix socket.
+//!
+//! A connection keeps no other state than the revisions that it saw last.
 
 mod bridge;
 mod catalog;
 mod current;
+mod limits;
 mod listen;
 mod needs;
 mod prompts;
 mod reply;
 mod resources;
 mod serve;
+mod transport;
 
 pub use bridge::{Bridge, Settings};
 pub use catalog::listed;

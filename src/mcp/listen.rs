@@ -1,4 +1,4 @@
-//! The protocol on a Unix socket: many clients, each with a conversation of its own; never a network.
+//! Serves MCP on a Unix socket, never on a network, to many clients, each with its own state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,22 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 
 use super::bridge::{Bridge, Settings};
 use super::serve::over;
 use vctx_base::socket::Listening;
-use vctx_core::limits::{ACCEPT_PAUSE_MS, DRAIN_MS_MAX, MCP_CLIENTS_MAX};
+use vctx_core::limits::{
+    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, DRAIN_MS_MAX, MCP_CLIENTS_MAX, MCP_FIRST_MS_MAX,
+    MCP_IDLE_MS_MAX,
+};
 
-/// Code of the error by which a client is turned away (JSON-RPC 2.0 §5.1: implementation-defined server errors).
+/// Error code for a client that is rejected because too many clients are connected. It is one of
+/// the implementation-defined server errors of JSON-RPC 2.0 §5.1.
 const CROWDED: i64 = -32_000;
 
-/// Serves clients until `stop` turns true; calls that run then have a while to end. Errors: why nobody can be served, in a sentence.
+/// Serves MCP clients until `stop` turns true; then gives running calls time to end. An error says
+/// in one sentence why no client can be served.
 pub async fn listen(
     listening: Listening,
     settings: Settings,
@@ -55,21 +61,28 @@ pub async fn listen(
     if tokio::time::timeout(drain, places.acquire_many(all)).await.is_err() {
         tracing::warn!(
             drain_ms = DRAIN_MS_MAX,
-            "clients were still there when the drain limit was reached"
+            "clients were still connected when the drain limit was reached"
         );
     }
     Ok(())
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A dropped sender means that the program ends.
+    // If the sender of the stop signal is dropped, the program is ending.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// One client. A call that is cut off by the end of this program happens whole or not at all: it runs in the server.
+/// Serves one client until the client disconnects, until it sends or reads nothing for too long, or
+/// until this program stops. If the stop interrupts a call, the server executes the call completely
+/// or not at all.
 async fn client(stream: UnixStream, settings: Settings, mut stop: watch::Receiver<bool>) {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_read_timeout(Some(Duration::from_millis(MCP_IDLE_MS_MAX)));
+    stream.set_write_timeout(Some(Duration::from_millis(ANSWER_STALL_MS)));
+    let halves = tokio::io::split(Box::pin(stream));
+    let first = Duration::from_millis(MCP_FIRST_MS_MAX);
     let served = tokio::select! {
-        served = over(Bridge::new(settings), stream.into_split()) => served,
+        served = over(Bridge::new(settings), halves, Some(first)) => served,
         () = stopped(&mut stop) => Ok(()),
     };
     if let Err(error) = served {
@@ -77,12 +90,13 @@ async fn client(stream: UnixStream, settings: Settings, mut stop: watch::Receive
     }
 }
 
-/// Tells a client that there is no place, and closes. A client that does not read it learns by the end of the connection.
+/// Tells a client that there are too many clients, and closes the connection. A client that does
+/// not read this message still notices that the connection was closed.
 fn turn_away(stream: UnixStream) {
-    tracing::warn!(clients = MCP_CLIENTS_MAX, "a client was turned away");
-    let text = format!("more than {MCP_CLIENTS_MAX} clients: come again later");
+    tracing::warn!(clients = MCP_CLIENTS_MAX, "a client was refused");
+    let text = format!("more than {MCP_CLIENTS_MAX} clients: connect again later");
     let told = json!({"jsonrpc": "2.0", "id": null, "error": {"code": CROWDED, "message": text}});
     let line = format!("{told}\n");
-    // What fits into the socket's buffer is written at once.
+    // The error message fits into the socket's buffer, so the write returns immediately.
     let _ = stream.try_write(line.as_bytes());
 }

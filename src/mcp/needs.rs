@@ -1,46 +1,39 @@
-//! What a call needs beside its arguments, told by what it does.
+//! Determines whether a tool call needs an idempotency key, a revision or an existing agent.
 
 use vctx_core::dialect::Translated;
 use vctx_core::policy::Depends;
-use vctx_core::tools::Call;
+use vctx_core::tools::Access;
 
-/// What a call of a tool needs beside its arguments.
+/// What a tool call requires in addition to its own arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// It only reads: no key, no revision, no agent made for it.
+    /// The call only reads, and needs no idempotency key, no revision and no agent.
     Nothing,
-    /// A key, since it may write; no revision; an agent that is not there yet is answered as an empty one.
+    /// The call may write. It needs an idempotency key but no revision; an agent that does not
+    /// exist is treated as one with an empty memory.
     Key,
-    /// A key, and an agent, made if need be; no revision.
+    /// The call needs an idempotency key and an agent, which is created if necessary, but no
+    /// revision.
     KeyAndAgent,
-    /// A key, an agent, and the revision of the agent's memory.
+    /// The call needs an idempotency key, an agent, and the revision of the agent's memory.
     MemoryRevision,
-    /// A key, an agent, and the revision of the document that `doc_id` names.
+    /// The call needs an idempotency key, an agent, and the revision of the document that `doc_id`
+    /// names.
     DocumentRevision,
 }
 
-/// What a call needs; nothing where it was not understood, since then it does nothing.
+/// Returns which of idempotency key, agent and revision a call needs. A call that could not be
+/// parsed has no effect, so it needs nothing.
 pub(super) fn needs(understood: Option<&Translated>) -> Needs {
     let Some(translated) = understood else { return Needs::Nothing };
-    match &translated.call {
-        Call::FetchCore(_) | Call::ViewCore(_) => Needs::Nothing,
-        Call::SearchRecall(_)
-        | Call::SearchArchival(_)
-        | Call::RecallDates(_)
-        | Call::TraceMemory(_) => Needs::Key,
-        Call::RecordHeartbeat(_) => Needs::KeyAndAgent,
-        Call::IngestArchival(_) if translated.any_revision => Needs::KeyAndAgent,
-        Call::IngestArchival(_) => Needs::DocumentRevision,
-        _ => Needs::MemoryRevision,
-    }
-}
-
-/// The blocks that a call is about.
-pub(super) fn blocks_of(call: &Call) -> Vec<String> {
-    match call.depends() {
-        Depends::Block(id) => vec![id],
-        Depends::Tree(ids) => ids,
-        Depends::Queue | Depends::Eviction | Depends::Manifest | Depends::All => Vec::new(),
+    let call = &translated.call;
+    match call.spec().access {
+        Access::Read => Needs::Nothing,
+        Access::Search => Needs::Key,
+        Access::Post | Access::Signal => Needs::KeyAndAgent,
+        Access::Write if call.depends() != Depends::Manifest => Needs::MemoryRevision,
+        Access::Write if translated.any_revision => Needs::KeyAndAgent,
+        Access::Write => Needs::DocumentRevision,
     }
 }
 

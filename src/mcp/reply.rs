@@ -1,4 +1,5 @@
-//! Answers and problems as MCP results: structured content, the same as text, and what the client alone has to know as metadata.
+//! Converts answers and problems to MCP results, which have structured content, the same content as
+//! text, and metadata for the client.
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
@@ -7,22 +8,23 @@ use super::bridge::{Outcome, Trouble};
 use vctx_client::{Fault, Problem};
 use vctx_core::policy::TEXT;
 
-/// Metadata of a call and of its result: the idempotency key.
+/// Metadata key for the idempotency key, in a call and in its result.
 pub(super) const KEY: &str = "vctx/idempotency-key";
-/// Metadata of a call: that its result is to stand in the conversation; true, or the id of the call that it answers.
+/// Metadata key in a call. With this key, the server appends the call's result to the conversation.
+/// The value is `true`, or the id of the tool call that the result answers.
 pub(super) const CAPTURE: &str = "vctx/capture";
-/// Metadata of a result: whether the same call again is the same effect.
+/// Metadata key in a result; the value says whether a repetition of the call has no further effect.
 const RETRY_SAFE: &str = "vctx/retry_safe";
-/// Metadata of a result: the revision that the call built on.
+/// Metadata key in a result; the value is the revision that the call built on.
 const BUILT_ON: &str = "vctx/built_on";
 
-/// Attributes of problem details that say the same in other words.
+/// Attributes of problem details that only repeat other attributes. The results omit them.
 const DOUBLED: [&str; 6] = ["type", "title", "status", "detail", "error", "system_message"];
 
-/// The result of a tool call.
+/// Returns the MCP result of a tool call.
 pub(super) fn result(outcome: Outcome) -> CallToolResult {
     let mut result = match outcome.answer {
-        Ok(answer) => done(envelope(answer, outcome.retry_safe)),
+        Ok(answer) => call_result(envelope(answer, outcome.retry_safe)),
         Err(trouble) => refused(trouble, outcome.retry_safe),
     };
     let mut meta = Map::new();
@@ -37,8 +39,9 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
     result
 }
 
-/// An answer as structured content and as text: the same as JSON, or what a dialect tells.
-fn done(answer: Value) -> CallToolResult {
+/// Returns an answer as structured content and as text. The text is the answer's JSON, or the text
+/// that the dialect prescribes.
+fn call_result(answer: Value) -> CallToolResult {
     let text = answer["result"][TEXT].as_str().map(str::to_owned);
     let mut result = CallToolResult::structured(answer);
     if let Some(text) = text {
@@ -52,16 +55,17 @@ fn envelope(answer: Value, retry_safe: bool) -> Value {
         Value::Object(map) => map,
         other => Map::from_iter([("result".to_owned(), other)]),
     };
-    // The key is the client's business, not the model's.
+    // The idempotency key is only for the client, so it is removed from the content that the model
+    // sees.
     map.remove("idempotency_key");
     map.insert("retry_safe".into(), retry_safe.into());
     Value::Object(map)
 }
 
-/// What to do after a conflict whose current texts are shown.
-const SHOWN: &str = "somebody else has written since; what changed stands under `current`: decide anew and call again, the next call builds on it";
+/// Advice to the model after a conflict, if the current texts are shown.
+const SHOWN: &str = "somebody else has written since; `current` shows what changed: decide again and call again, the next call builds on it";
 
-/// A problem in band: a model reads it and can call better.
+/// Returns a problem as a tool result, so that the model can read the problem and correct its call.
 fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
     let Trouble { problem, current } = trouble;
     let next = match (&current, problem.code.as_str()) {
@@ -90,7 +94,8 @@ fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
     result
 }
 
-/// What a model, or the person who runs it, does about a problem; the server's own sentence comes before it.
+/// Returns advice for the model or the operator, to be shown after the server's description of the
+/// problem.
 fn next_step(problem: &Problem) -> Option<String> {
     if matches!(problem.fault, Fault::Unreachable) {
         return problem.next.clone();
@@ -105,8 +110,8 @@ fn next_step(problem: &Problem) -> Option<String> {
         "PIN_LIMIT_EXCEEDED" => "unpin or shorten a pinned block with store_core",
         "BODY_TOO_LARGE" => "split the text over several calls",
         "IDEMPOTENCY_KEY_REUSED" => "give each new call a key of its own",
-        "UNANSWERED" | "TIMEOUT" => "the call may have had its effect: look before you call again",
-        "PAGE_TOKEN_INVALID" | "PAGE_EXPIRED" => "leave page_token out to search anew",
+        "UNANSWERED" | "TIMEOUT" => "the call may have had its effect: check before you call again",
+        "PAGE_TOKEN_INVALID" | "PAGE_EXPIRED" => "leave page_token out to search again",
         "HEARTBEAT_RATE_LIMITED" | "HEARTBEAT_COOLDOWN" => {
             "wait `retry_after_ms` and call again, or end your turn"
         }
@@ -118,7 +123,7 @@ fn next_step(problem: &Problem) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Why a resource cannot be read, as data of the protocol's error.
+/// Returns the reason why a resource cannot be read, as the `data` of an MCP error.
 pub(super) fn data(problem: &Problem) -> Value {
     json!({"error": problem.code, "detail": problem.detail, "next": next_step(problem)})
 }

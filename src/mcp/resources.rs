@@ -1,5 +1,7 @@
-//! What a client may attach to a conversation without a tool call: the agent's core, summary and rendered window, single entries of recall
-//! storage and single passages of the archive, read only.
+//! Read-only resources that a client may attach to a conversation without a tool call.
+//!
+//! Resources are the agent's core, summary and rendered window, single entries of recall storage,
+//! and single passages of the archive.
 
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
@@ -7,18 +9,18 @@ use serde_json::{Value, json};
 use super::bridge::Bridge;
 use vctx_client::Problem;
 
-/// Form of all of them.
+/// MIME type of all resources.
 const JSON: &str = "application/json";
 
-/// What an address means.
+/// What a resource address refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Core,
     Summary,
     Context,
-    /// A message by its place.
+    /// The message at this position.
     Recall(u64),
-    /// A passage by its key.
+    /// The archived passage that has this key.
     Archive(String),
 }
 
@@ -26,7 +28,7 @@ fn prefix(agent: &str) -> String {
     format!("vctx://agent/{agent}/")
 }
 
-/// The part that an address of this agent means.
+/// Parses a resource address of this agent.
 fn part(agent: &str, asked: &str) -> Option<Part> {
     let rest = asked.strip_prefix(&prefix(agent))?;
     match rest {
@@ -44,7 +46,7 @@ fn part(agent: &str, asked: &str) -> Option<Part> {
     plain.then(|| Part::Archive(key.to_owned()))
 }
 
-/// The resources of an agent that are always there.
+/// Returns the resources that every agent has.
 pub(super) fn listed(agent: &str) -> Vec<Resource> {
     let resource = |name: &str, title: &str, description: &str| {
         Resource::new(format!("{}{name}", prefix(agent)), name)
@@ -61,17 +63,17 @@ pub(super) fn listed(agent: &str) -> Vec<Resource> {
         resource(
             "summary",
             "Summary",
-            "What is told of all that left the window, with its revision",
+            "The summary of all that left the window, with its revision",
         ),
         resource(
             "context",
             "Rendered window",
-            "The window as chat messages, with tokens and the digest that proves what stood in it",
+            "The window as chat messages, with token counts and the digest that proves its content",
         ),
     ]
 }
 
-/// The resources that are too many to be listed.
+/// Returns address templates for messages and passages, which are too many for a list.
 pub(super) fn templates(agent: &str) -> Vec<ResourceTemplate> {
     let template = |rest: &str, name: &str, title: &str, description: &str| {
         ResourceTemplate::new(format!("{}{rest}", prefix(agent)), name)
@@ -84,27 +86,30 @@ pub(super) fn templates(agent: &str) -> Vec<ResourceTemplate> {
             "recall/{seq}",
             "recall",
             "Message",
-            "A message by its `seq`, whether it stands in the window or has left it; searches tell the `seq`",
+            "A message by its `seq`, in the window or evicted from it; searches show the `seq`",
         ),
         template(
             "archive/{key}",
             "archive",
             "Passage",
-            "A passage of the archive by what stands behind `archival_docs/` in its `id`, with its document and place",
+            "A passage of the archive by the part of its `id` after `archival_docs/`, with its document and position",
         ),
     ]
 }
 
-/// Reads a resource of the bridge's agent; none when there is no such resource. An agent that has not been made is empty.
+/// Reads a resource of the bridge's agent; `None` if there is no such resource. If the agent does
+/// not exist yet, its core, summary and window are empty.
 pub(super) async fn read(
     bridge: &Bridge,
     asked: &str,
 ) -> Option<Result<ReadResourceResult, Problem>> {
     let agent = &bridge.settings.agent;
     let value = match part(agent, asked)? {
-        Part::Core => told(bridge, bridge.state().await, |state| core(agent, state)).await,
+        Part::Core => render_noted(bridge, bridge.state().await, |state| core(agent, state)).await,
         Part::Summary => bridge.state().await.map(|state| summary(agent, state)),
-        Part::Context => told(bridge, bridge.window().await, |window| context(agent, window)).await,
+        Part::Context => {
+            render_noted(bridge, bridge.window().await, |window| context(agent, window)).await
+        }
         Part::Recall(seq) => bridge.message(seq).await.transpose()?,
         Part::Archive(key) => bridge.passage(&key).await.transpose()?,
     };
@@ -114,15 +119,16 @@ pub(super) async fn read(
     }))
 }
 
-/// An answer that shows every block, which is taken note of.
-async fn told(
+/// Renders a resource that shows every block, and lets the bridge record the revisions of all
+/// blocks.
+async fn render_noted(
     bridge: &Bridge,
     found: Result<Option<Value>, Problem>,
     tell: impl FnOnce(Option<Value>) -> Value,
 ) -> Result<Value, Problem> {
     let found = found?;
     if let Some(shown) = &found {
-        bridge.shown(shown).await;
+        bridge.note_all_blocks(shown).await;
     }
     Ok(tell(found))
 }

@@ -1,4 +1,7 @@
-//! The protocol on stdin and stdout or on a connection, for clients that begin with `initialize` and for those that send everything with each request.
+//! Serves MCP on stdin and stdout or on a connection, for clients that begin with `initialize` and
+//! for clients that send all state with each request.
+
+use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -17,25 +20,40 @@ use super::catalog::listed;
 use super::prompts::{self, instructions};
 use super::reply::{self, CAPTURE, KEY};
 use super::resources;
+use super::transport::Lines;
 
 struct Handler {
     bridge: Bridge,
 }
 
-/// Serves one client until it closes stdin. Errors: what broke the protocol or the pipes, in a sentence.
+/// Serves one MCP client until it closes stdin. An error says in one sentence how the protocol or
+/// the pipes failed.
 pub async fn serve(bridge: Bridge) -> Result<(), String> {
-    over(bridge, stdio_pipes()).await
+    over(bridge, stdio_pipes(), None).await
 }
 
-/// Serves one client over its two halves of a connection, until it leaves.
-pub(super) async fn over<R, W>(bridge: Bridge, halves: (R, W)) -> Result<(), String>
+/// Serves one MCP client over the two halves of a connection, until the client disconnects. `first`
+/// is the longest wait for the client's first message.
+pub(super) async fn over<R, W>(
+    bridge: Bridge,
+    halves: (R, W),
+    first: Option<Duration>,
+) -> Result<(), String>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let running = match (Handler { bridge }).serve(halves).await {
+    let begun = (Handler { bridge }).serve(Lines::new(halves));
+    let begun = match first {
+        None => begun.await,
+        Some(first) => match tokio::time::timeout(first, begun).await {
+            Ok(begun) => begun,
+            Err(_) => return Err(format!("no message within {} ms", first.as_millis())),
+        },
+    };
+    let running = match begun {
         Ok(running) => running,
-        // A client that leaves before it said anything is no fault.
+        // A client that disconnects before sending a message is no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(error.to_string()),
     };

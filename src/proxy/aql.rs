@@ -1,4 +1,5 @@
-//! What the text of a query does, by the engine's own parser: it reads, or it is refused; what is not understood is refused too.
+//! Checks with the engine's parser whether a query only reads; queries that write or cannot be
+//! parsed are refused.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +8,22 @@ use arango_embedded::syntax::{Mentions, parse};
 
 use super::refusal::{Reason, Refusal};
 use super::rules::CALLS_REFUSED;
-use vctx_core::limits::{PROXY_TEXT_KEPT_BYTES_MAX, PROXY_TEXTS_KEPT};
 
-/// Texts that are known to read. A server sends the same ones over and over.
+/// Maximum number of read-only query texts that are remembered; when the set is full, it is
+/// cleared.
+const PROXY_TEXTS_KEPT: usize = 512;
+/// Maximum length of a remembered query text, in bytes.
+const PROXY_TEXT_KEPT_BYTES_MAX: usize = 32 * 1024;
+
+/// The query texts that are known to read only. They are remembered because a vctx server sends few
+/// different texts, each many times.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ReadOnlyTexts {
     texts: Mutex<HashSet<Box<str>>>,
 }
 
-impl Known {
-    /// Passes a text that only reads.
+impl ReadOnlyTexts {
+    /// Accepts a query text if the query only reads, and remembers the accepted text.
     pub(super) fn check(&self, text: &str) -> Result<(), Refusal> {
         if self.texts.lock().unwrap_or_else(PoisonError::into_inner).contains(text) {
             return Ok(());
@@ -33,18 +40,16 @@ impl Known {
     }
 }
 
-/// Passes a text that only reads.
+/// Checks with the engine's parser that a query text only reads.
 fn only_reads(text: &str) -> Result<(), Refusal> {
-    // Readers of comments and names could disagree about these, so that one sees a comment where the other sees a query.
+    // Control characters are refused, because two parsers could treat them differently: one could
+    // see a comment where the other sees a query.
     let odd = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
     if text.contains(odd) || text.replace("\r\n", "").contains('\r') {
         return Err(Refusal::of(Reason::Aql, "the query holds control characters"));
     }
     let body = parse(text).map_err(|_| {
-        Refusal::of(
-            Reason::Aql,
-            "the query is not understood, and what is not understood may write",
-        )
+        Refusal::of(Reason::Aql, "the query cannot be parsed, and an unparsed query may write")
     })?;
     let mut mentions = Mentions::default();
     mentions.read(&body);
@@ -68,9 +73,9 @@ mod tests {
     use super::*;
 
     fn reason(text: &str) -> Option<Reason> {
-        let known = Known::default();
-        let first = known.check(text).err().map(|refusal| refusal.reason);
-        assert_eq!(known.check(text).err().map(|refusal| refusal.reason), first, "{text}");
+        let texts = ReadOnlyTexts::default();
+        let first = texts.check(text).err().map(|refusal| refusal.reason);
+        assert_eq!(texts.check(text).err().map(|refusal| refusal.reason), first, "{text}");
         first
     }
 
@@ -124,11 +129,11 @@ mod tests {
 
     #[test]
     fn no_more_texts_are_kept_than_may_be() {
-        let known = Known::default();
+        let texts = ReadOnlyTexts::default();
         for number in 0..=PROXY_TEXTS_KEPT {
-            known.check(&format!("RETURN {number}")).unwrap();
+            texts.check(&format!("RETURN {number}")).unwrap();
         }
-        known.check(&format!("RETURN '{}'", "x".repeat(PROXY_TEXT_KEPT_BYTES_MAX))).unwrap();
-        assert_eq!(known.texts.lock().unwrap().len(), 1);
+        texts.check(&format!("RETURN '{}'", "x".repeat(PROXY_TEXT_KEPT_BYTES_MAX))).unwrap();
+        assert_eq!(texts.texts.lock().unwrap().len(), 1);
     }
 }

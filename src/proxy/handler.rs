@@ -1,4 +1,5 @@
-//! One request on its way through: judged, queued, sent, and its answer passed on piece by piece.
+//! Handles one request: checks the request, waits for a permit, sends the request to the database,
+//! and streams the answer.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -20,36 +21,60 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::aql::Known;
+use super::aql::ReadOnlyTexts;
 use super::head::Head;
 use super::query_body;
 use super::refusal::{Broken, Reason, Refusal};
-use super::rules::{Carries, Mode, Rule, rule_for};
+use super::rules::{CURSOR_PATH, Carries, Mode, Rule, rule_for};
 use super::settings::Settings;
 use super::target::Target;
-use super::upstream::{Onward, Sent, Upstream};
+use super::upstream::{Onward, RequestHead, Upstream};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_base::socket::{Bounds, PeerActor};
-use vctx_core::limits::{
-    PROXY_ANSWER_BYTES_MAX, PROXY_ANSWER_PIECE_MS_MAX, PROXY_ANSWER_STALL_MS, PROXY_BODY_BYTES_MAX,
-    PROXY_BODY_MS_MAX, PROXY_CONNECTIONS_MAX, PROXY_DRAIN_MS_MAX, PROXY_HEAD_BYTES_MAX,
-    PROXY_HEAD_MS_MAX, PROXY_HELD_BYTES_MAX,
-};
+use vctx_core::limits::{ANSWER_STALL_MS, DRAIN_MS_MAX};
 
-/// A proxy: its mode, its way to the database, and who waits.
+/// Maximum number of connections of one proxy.
+const PROXY_CONNECTIONS_MAX: usize = 1_024;
+/// Maximum idle time of a connection, including the wait for a request's head, in milliseconds. It
+/// is longer than [`POOL_IDLE_S`], because the proxy must not close a connection that a vctx server
+/// is about to use.
+const PROXY_HEAD_MS_MAX: u64 = 60_000;
+/// Maximum size of a request head, in bytes.
+const PROXY_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Maximum size in bytes of a body that the proxy forwards without a check; arangod accepts 1 GiB,
+/// the engine 128 MiB.
+const PROXY_BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Maximum size in bytes of a body that the proxy buffers. A buffered body can be sent again and
+/// can wait for the database; a longer body is streamed.
+const PROXY_HELD_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum time in milliseconds until a buffered body is complete, and until each further piece of
+/// a streamed body arrives.
+const PROXY_BODY_MS_MAX: u64 = 15_000;
+/// Maximum size of an answer, in bytes.
+const PROXY_ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Maximum time until each further piece of an answer arrives, in milliseconds.
+const PROXY_ANSWER_PIECE_MS_MAX: u64 = 60_000;
+/// Maximum time in milliseconds that the proxy waits for a vctx server that reads no byte of an
+/// answer.
+const PROXY_ANSWER_STALL_MS: u64 = ANSWER_STALL_MS;
+/// Time that a stopping proxy gives running requests to end, in milliseconds; a stopping vctx
+/// server gives running calls the same time.
+const PROXY_DRAIN_MS_MAX: u64 = DRAIN_MS_MAX;
+
+/// A proxy: mode, connection to the database, and queue of waiting requests.
 pub struct Proxy {
     mode: Mode,
     settings: Settings,
     upstream: Upstream,
-    known: Known,
+    read_only_texts: ReadOnlyTexts,
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Classes of requests that were told of in the log.
+    /// Kinds of refusals that the proxy has already logged.
     told: Mutex<BTreeSet<&'static str>>,
 }
 
-/// What bounds the listener of a proxy.
+/// Returns the limits of a proxy's listener.
 pub fn bounds() -> Bounds {
     Bounds {
         connections: PROXY_CONNECTIONS_MAX,
@@ -61,7 +86,7 @@ pub fn bounds() -> Bounds {
     }
 }
 
-/// Everything that comes to the listener of a proxy.
+/// Handles every request to the listener of a proxy.
 pub fn router(proxy: Arc<Proxy>) -> Router {
     Router::new().fallback(move |request: Request| {
         let proxy = Arc::clone(&proxy);
@@ -69,13 +94,13 @@ pub fn router(proxy: Arc<Proxy>) -> Router {
     })
 }
 
-/// A request that may pass: its rule, and what its headers say.
+/// An accepted request: the rule that allows it, and the data from its headers.
 struct Judged {
     rule: &'static Rule,
     head: Head,
 }
 
-/// Why a request does not come to its answer.
+/// The reason why a request gets no answer from the database.
 enum End {
     Refused(Refusal),
     Broken(Broken),
@@ -94,7 +119,7 @@ impl From<Broken> for End {
 }
 
 impl Proxy {
-    /// A proxy in front of a database.
+    /// Creates a proxy in front of a database.
     pub fn new(mode: Mode, settings: Settings, upstream: Upstream) -> Self {
         for reason in Reason::ALL {
             metrics::counter!(metric::PROXY_REFUSED, "reason" => reason.text()).increment(0);
@@ -103,7 +128,7 @@ impl Proxy {
             mode,
             settings,
             upstream,
-            known: Known::default(),
+            read_only_texts: ReadOnlyTexts::default(),
             places: Arc::new(Semaphore::new(settings.in_flight_max)),
             waiting: AtomicUsize::new(0),
             told: Mutex::default(),
@@ -132,16 +157,16 @@ impl Proxy {
         begun: std::time::Instant,
     ) -> Result<Response, End> {
         let judged = self.judge(head)?;
-        let place = InFlight::begin(self.place().await?);
+        let place = InFlight::begin(self.permit().await?);
         let body = self.body(&judged, body).await?;
-        let sent = Sent {
+        let request = RequestHead {
             method: &head.method,
             target: &head.uri,
             headers: judged.head.onward(self.upstream.authorization(judged.rule.defines())),
             repeats: self.repeats(judged.rule),
         };
         let asked = clock::now();
-        let answer = self.upstream.send(&sent, body, &self.settings).await?;
+        let answer = self.upstream.send(&request, body, &self.settings).await?;
         let worked = asked.elapsed();
         let response = passed_on(answer, place);
         let total = begun.elapsed();
@@ -151,7 +176,7 @@ impl Proxy {
         Ok(response)
     }
 
-    /// Looks at everything but the body.
+    /// Checks all parts of a request except the body.
     fn judge(&self, head: &Parts) -> Result<Judged, Refusal> {
         if head.version != Version::HTTP_11 {
             return Err(Refusal::of(Reason::Header, "not HTTP/1.1"));
@@ -161,7 +186,7 @@ impl Proxy {
         let rule = rule_for(self.mode, &head.method, &target)?;
         let bytes_max = match rule.carries {
             Carries::Nothing if read.body_bytes > 0 => {
-                return Err(Refusal::of(Reason::Body, "a body where none belongs"));
+                return Err(Refusal::of(Reason::Body, "this request must not have a body"));
             }
             Carries::Query if self.mode == Mode::Ro => self.settings.query_bytes_max,
             Carries::Nothing | Carries::Query | Carries::Json => PROXY_BODY_BYTES_MAX,
@@ -172,13 +197,15 @@ impl Proxy {
         Ok(Judged { rule, head: read })
     }
 
-    /// Whether a request may be sent again after its answer was lost. A query only where it is known to read.
+    /// Whether the proxy may repeat a request whose answer was lost. A query may be repeated only
+    /// in mode `ro`, where every query is known to only read.
     fn repeats(&self, rule: &Rule) -> bool {
         rule.repeats && (self.mode == Mode::Ro || rule.carries == Carries::Nothing)
     }
 
-    /// A place among those whom the database works for; at most so many wait for one, and not for ever.
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Broken> {
+    /// Waits for a permit to send a request to the database. The number of waiting requests and
+    /// their waiting time are limited.
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Broken> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(place);
         }
@@ -186,11 +213,13 @@ impl Proxy {
         let limit = Duration::from_millis(self.settings.wait_ms);
         let place = timeout(limit, Arc::clone(&self.places).acquire_owned()).await;
         drop(waits);
-        // The semaphore is never closed; a wait that was too long is as good as a full queue.
+        // The semaphore is never closed, so a missing permit means that the waiting time is over.
+        // The caller then gets the same error as for a full queue.
         place.ok().and_then(Result::ok).ok_or(Broken::Busy)
     }
 
-    /// Reads a body that is to be looked into or held; a longer one passes as it comes.
+    /// Reads a request body into memory if it must be checked or is short enough to be buffered;
+    /// any other body is streamed.
     async fn body(&self, judged: &Judged, body: Body) -> Result<Onward, End> {
         let looked_into = self.mode == Mode::Ro && judged.rule.carries == Carries::Query;
         if !looked_into && judged.head.body_bytes > PROXY_HELD_BYTES_MAX as u64 {
@@ -211,12 +240,15 @@ impl Proxy {
             Ok(Err(_)) | Err(_) => return Err(Broken::BodyCut.into()),
         };
         if looked_into {
-            query_body::check(&bytes, &self.known)?;
+            query_body::check(&bytes, &self.read_only_texts)?;
+            if judged.rule.path == CURSOR_PATH {
+                return Ok(Onward::Held(query_body::limited(&bytes, &self.settings)?));
+            }
         }
         Ok(Onward::Held(bytes))
     }
 
-    /// Counts a refusal; the first of its class is told of, without a word of what it said.
+    /// Counts a refusal, and logs the first one of each kind, without any text of the request.
     fn note(&self, head: &Parts, refusal: &Refusal) {
         let reason = refusal.reason.text();
         metrics::counter!(metric::PROXY_REFUSED, "reason" => reason).increment(1);
@@ -226,20 +258,21 @@ impl Proxy {
                 mode = self.mode.text(),
                 reason,
                 uid,
-                "refused a request; further ones of this class are only counted"
+                "refused a request; further requests of this class are only counted"
             );
         }
     }
 }
 
-/// One that waits, counted as long as it does.
+/// A waiting request, counted until this value is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
     fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
         let waiting = Self(count);
         metrics::gauge!(metric::PROXY_WAITING).increment(1.0);
-        // What is over the bound goes back with this value.
+        // If the limit is exceeded, `waiting` is dropped, which subtracts this request from the
+        // count.
         (count.fetch_add(1, Ordering::Relaxed) < most).then_some(waiting)
     }
 }
@@ -251,7 +284,8 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// One request under way, counted until the last piece of its answer, with its place.
+/// The permit of a running request. A request counts as running until the last piece of its answer
+/// is sent.
 struct InFlight {
     _place: OwnedSemaphorePermit,
 }
@@ -269,7 +303,7 @@ impl Drop for InFlight {
     }
 }
 
-/// What belongs to one connection and not to the answer.
+/// Names of headers that belong to a connection and not to an answer, so they are not forwarded.
 const NOT_PASSED: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -281,7 +315,7 @@ const NOT_PASSED: [&str; 8] = [
     "upgrade",
 ];
 
-/// An answer as the client gets it; its body passes while it comes.
+/// Converts an answer of the database to an answer for the client; the body is streamed.
 fn passed_on(answer: http::Response<hyper::body::Incoming>, place: InFlight) -> Response {
     let (mut head, body) = answer.into_parts();
     let named: Vec<HeaderName> = named_by_connection(&head.headers);
@@ -293,13 +327,15 @@ fn passed_on(answer: http::Response<hyper::body::Incoming>, place: InFlight) -> 
     Response::from_parts(head, Body::new(passing))
 }
 
-/// Headers that belong to the connection because it says so.
+/// Returns the names of the headers that the header `Connection` lists; such headers belong to one
+/// connection and are not forwarded.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|text| text.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
 }
 
-/// A body that passes piece by piece: bounded in bytes, and in the wait for each piece. Whatever is kept with it goes when it ends.
+/// A streamed body with limits on its size and on the wait for each piece. The values that this
+/// body keeps, such as a permit, are dropped when the body ends.
 struct Passing<K> {
     body: Body,
     left: u64,
@@ -326,7 +362,7 @@ impl<K: Unpin> hyper::body::Body for Passing<K> {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(left) = self.left.checked_sub(bytes) else {
-                    return Poll::Ready(Some(Err("a body longer than any that passes".into())));
+                    return Poll::Ready(Some(Err("a body longer than the limit".into())));
                 };
                 self.left = left;
                 let next = Instant::now() + self.piece;

@@ -1,38 +1,38 @@
-//! The headers of a request: those that change its meaning refuse it, all others end here; what goes on is written anew.
+//! Checks the headers of a request.
+//!
+//! A header that could change the request's meaning causes a refusal; other headers are dropped,
+//! and the proxy writes the forwarded headers itself.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 
 use super::refusal::{Reason, Refusal};
 use super::rules::{HEADERS_REFUSED, Mode};
 
-/// The transaction that a request belongs to.
+/// Header that names the stream transaction to which a request belongs.
 const TRANSACTION: &str = "x-arango-trx-id";
-/// What a driver calls itself: dropped, not refused.
+/// Header with the name of a client library, which is dropped without a refusal.
 const DRIVER: &str = "x-arango-driver";
 
-/// What is known from the headers.
+/// The data that the proxy takes from the headers of a request.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// Stated length of the body; 0 where none is stated.
+    /// Declared length of the body; 0 if no length is declared.
     pub(super) body_bytes: u64,
-    /// Whether the caller named itself.
+    /// Whether the request has credentials.
     pub(super) named: bool,
-    /// The stream transaction.
+    /// The stream transaction to which the request belongs, if any.
     transaction: Option<HeaderValue>,
 }
 
 impl Head {
-    /// Reads the headers.
+    /// Reads and checks the headers of a request.
     pub(super) fn read(mode: Mode, headers: &HeaderMap) -> Result<Self, Refusal> {
         let mut transaction = None;
         for name in headers.keys() {
             if name == TRANSACTION {
                 transaction = Some(transaction_of(mode, headers)?);
             } else if let Some(what) = refused(name) {
-                return Err(Refusal::of(
-                    Reason::Header,
-                    format!("the header {name} stands for {what}"),
-                ));
+                return Err(Refusal::of(Reason::Header, format!("the header {name} means {what}")));
             }
         }
         check_type(headers)?;
@@ -43,11 +43,13 @@ impl Head {
         })
     }
 
-    /// The headers that go on: none of the client's but the transaction.
+    /// Returns the headers that the proxy sends to the database; only the transaction header comes
+    /// from the client.
     pub(super) fn onward(&self, authorization: &HeaderValue) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(HOST, HeaderValue::from_static("localhost"));
-        // One who names nobody stays nobody, so that the database can be seen to ask who it is.
+        // A request without credentials is forwarded without credentials, so that a vctx server can
+        // check whether the database requires credentials.
         if self.named {
             headers.insert(http::header::AUTHORIZATION, authorization.clone());
         }
@@ -71,7 +73,7 @@ fn refused(name: &HeaderName) -> Option<&'static str> {
 
 fn transaction_of(mode: Mode, headers: &HeaderMap) -> Result<HeaderValue, Refusal> {
     if mode == Mode::Ro {
-        return Err(Refusal::writes("it belongs to a stream transaction"));
+        return Err(Refusal::writes("the request belongs to a stream transaction"));
     }
     let mut values = headers.get_all(TRANSACTION).iter();
     match (values.next(), values.next()) {
@@ -84,7 +86,7 @@ fn transaction_of(mode: Mode, headers: &HeaderMap) -> Result<HeaderValue, Refusa
     }
 }
 
-/// JSON, or nothing said.
+/// Accepts the content type JSON or no content type.
 fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let is_json = |value: &HeaderValue| {
         value.to_str().is_ok_and(|text| {

@@ -1,4 +1,5 @@
-//! What stands between servers and their database: a proxy on Unix sockets that passes on what its rules name, and nothing else.
+//! A proxy on Unix sockets between vctx servers and a database, which forwards only those requests
+//! that its rules allow.
 
 mod aql;
 mod handler;

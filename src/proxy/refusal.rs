@@ -1,4 +1,5 @@
-//! What a proxy answers itself, in ArangoDB's form: refusals, and what it says while nobody is behind it.
+//! Makes the proxy's own answers in ArangoDB's format: refusals, and errors while the database is
+//! unreachable.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -8,30 +9,30 @@ use serde_json::json;
 
 use super::rules::Mode;
 
-/// ArangoDB's number of a forbidden request.
+/// ArangoDB's error number for a forbidden request.
 const FORBIDDEN: u16 = 11;
 
-/// Why a request is refused: the label of the metric.
+/// The kind of a refusal, which is also a label of the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The target is not canonical, or has parameters that no rule names.
+    /// The request target is not canonical, or has parameters that no rule names.
     Path,
-    /// A header that could change what the request means.
+    /// A header could change the meaning of the request.
     Header,
-    /// A body where none belongs, or one that is none.
+    /// The request body is forbidden or invalid.
     Body,
-    /// The text of a query is not understood.
+    /// The query text cannot be parsed.
     Aql,
-    /// A text that calls code.
+    /// The query text calls user code.
     Function,
-    /// It writes, on the socket for reads.
+    /// The query writes, but was sent to the read-only socket.
     Writes,
-    /// No server needs it.
+    /// No vctx server needs the request.
     Administration,
 }
 
 impl Reason {
-    /// All of them.
+    /// All kinds of refusals.
     pub(super) const ALL: [Self; 7] = [
         Self::Path,
         Self::Header,
@@ -42,7 +43,7 @@ impl Reason {
         Self::Administration,
     ];
 
-    /// Its label.
+    /// Returns the label of the metric.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -56,47 +57,48 @@ impl Reason {
     }
 }
 
-/// A request that does not pass.
+/// A refusal of a request.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) reason: Reason,
-    /// 403, or 413 for what is only too long.
+    /// The status 403, or 413 for a request that is refused only because it is too long.
     pub(super) status: StatusCode,
-    /// What was wrong and what to do; nothing of what the request said.
+    /// The reason for the refusal and the next step, without any text of the request.
     pub(super) text: String,
 }
 
 impl Refusal {
-    /// A refusal with its sentence.
+    /// Creates a refusal with a sentence for the client.
     pub(super) fn of(reason: Reason, text: impl Into<String>) -> Self {
         Self { reason, status: StatusCode::FORBIDDEN, text: text.into() }
     }
 
-    /// It would write.
+    /// Returns the refusal of a query that would write.
     pub(super) fn writes(what: &str) -> Self {
         Self::of(
             Reason::Writes,
-            format!("it writes ({what}): use the socket for writes (vctx proxy --mode rw)"),
+            format!("the query writes ({what}): use the socket for writes (vctx proxy --mode rw)"),
         )
     }
 
-    /// No server needs it.
+    /// Returns the refusal of an administrative database request, which no vctx server ever sends.
     pub(super) fn administration(what: &str) -> Self {
         Self::of(
             Reason::Administration,
             format!(
-                "{what}: no server needs that; an administrator uses the database's own socket (vctx proxy --rules shows what passes)"
+                "{what}: no vctx server needs this; an administrator uses the database's own socket (vctx proxy --rules shows what passes)"
             ),
         )
     }
 
-    /// A body above its bound.
+    /// Returns the refusal of a request whose body exceeds the size limit.
     pub(super) fn too_long(bytes_max: usize) -> Self {
         let text = format!("the body is longer than {bytes_max} bytes");
         Self { reason: Reason::Body, status: StatusCode::PAYLOAD_TOO_LARGE, text }
     }
 
-    /// As an answer. The connection ends with it: what else came with the request is read by nobody.
+    /// Converts the refusal to an answer. The answer closes the connection, because the proxy does
+    /// not read the rest of the request.
     pub(super) fn into_response(self, mode: Mode, method: &Method) -> Response {
         let text = format!("vctx proxy ({}) refuses this {method}: {}", mode.text(), self.text);
         let mut response = envelope(self.status, FORBIDDEN, &text);
@@ -105,23 +107,24 @@ impl Refusal {
     }
 }
 
-/// Why there is no answer of the database.
+/// The reason why the database gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// Too many wait already, or it waited too long for its turn: nothing was sent.
+    /// Too many requests wait, or the wait for a permit was too long; the proxy sent no request to
+    /// the database.
     Busy,
-    /// Nobody listens behind the proxy: nothing was sent.
+    /// The database does not listen; the proxy sent no request to the database.
     Unreachable,
-    /// The connection broke: it may have been done.
+    /// The connection to the database broke; the database may have executed the request.
     Lost,
-    /// No answer in time: it may have been done.
+    /// No answer of the database arrived in time; the database may have executed the request.
     Late,
-    /// The client's body did not come whole.
+    /// The body of the client's request arrived incomplete.
     BodyCut,
 }
 
 impl Broken {
-    /// Its label.
+    /// Returns the label of the metric.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -132,7 +135,8 @@ impl Broken {
         }
     }
 
-    /// As an answer. Numbers are ArangoDB's: 21003 queue full, 2001 could not connect, 2003 could not read, 504 too late, 400 bad request.
+    /// Converts the reason to an answer with one of ArangoDB's error numbers: 21003 queue full,
+    /// 2001 could not connect, 2003 could not read, 504 timeout, 400 bad request.
     pub(super) fn into_response(self) -> Response {
         let (status, num, text) = match self {
             Self::Busy => (
@@ -148,29 +152,29 @@ impl Broken {
             Self::Lost => (
                 StatusCode::BAD_GATEWAY,
                 2003,
-                "vctx proxy: the connection to the database broke before its answer; the request may have been done, look before it is repeated",
+                "vctx proxy: the connection to the database broke before its answer; the request may have been executed, check before you repeat it",
             ),
             Self::Late => (
                 StatusCode::GATEWAY_TIMEOUT,
                 504,
-                "vctx proxy: the database did not answer in time; the request may have been done, look before it is repeated",
+                "vctx proxy: the database did not answer in time; the request may have been executed, check before you repeat it",
             ),
             Self::BodyCut => (
                 StatusCode::REQUEST_TIMEOUT,
                 400,
-                "vctx proxy: the body did not come whole in time; nothing was sent",
+                "vctx proxy: the body did not arrive completely in time; nothing was sent",
             ),
         };
         let mut response = envelope(status, num, text);
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            // Seconds; a database that is started again takes about as long.
+            // `Retry-After` is one second, about the time in which a database restarts.
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
 }
 
-/// ArangoDB's error envelope.
+/// Returns an error answer in ArangoDB's format.
 fn envelope(status: StatusCode, num: u16, message: &str) -> Response {
     let body =
         json!({"error": true, "code": status.as_u16(), "errorNum": num, "errorMessage": message});

@@ -1,21 +1,24 @@
-//! What passes, said once: every request that a server sends, in which mode, with which body; `vctx proxy --rules` prints it.
+//! The proxy's rules, which `vctx proxy --rules` prints: every kind of request that a vctx server
+//! sends, with the mode that allows it and the kind of its body.
 
 use http::Method;
 
 use super::refusal::{Reason, Refusal};
 use super::target::Target;
 
-/// What a proxy lets through.
+/// Mode of a proxy, which determines the requests that it forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Reads alone: by method, path, and what the text of a query does.
+    /// Only requests that read. The proxy decides this by the method, the path, and the effect of
+    /// the query text.
     Ro,
-    /// Reads and what a running server writes: queries, transactions, indexes of its vectors.
+    /// Requests that read, and the writes of a running vctx server: queries, transactions, and the
+    /// creation and removal of indexes.
     Rw,
 }
 
 impl Mode {
-    /// As it stands on the command line.
+    /// Returns the name of the mode on the command line.
     pub fn text(self) -> &'static str {
         match self {
             Self::Ro => "ro",
@@ -23,44 +26,48 @@ impl Mode {
         }
     }
 
-    /// The mode of that name.
-    pub fn named(text: &str) -> Option<Self> {
+    /// Parses the name of a mode.
+    pub fn by_name(text: &str) -> Option<Self> {
         [Self::Ro, Self::Rw].into_iter().find(|mode| mode.text() == text)
     }
 }
 
-/// What a request carries.
+/// The kind of body that a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// No body.
     Nothing,
-    /// A query; in mode `ro` its text is parsed, and what is not known to read is refused.
+    /// A query. In mode `ro`, the proxy parses the query's text, and refuses the query unless it is
+    /// known to only read.
     Query,
     /// Any JSON.
     Json,
 }
 
-/// One kind of request that passes.
+/// A rule that allows one kind of request.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Method.
+    /// HTTP method of the request.
     pub method: &'static str,
-    /// Path behind `/_db/NAME`; `{name}` stands for a name, `{id}` for a number.
+    /// Path of the request after `/_db/NAME`; `{name}` matches a name, `{id}` a number.
     pub path: &'static str,
-    /// Whether it passes in mode `ro` too.
+    /// Whether the request is also forwarded in mode `ro`.
     pub reads: bool,
-    /// Parameters that may stand behind the path, each once.
+    /// Allowed query parameters, each at most once.
     pub parameters: &'static [&'static str],
-    /// What it carries.
+    /// Body of the request.
     pub carries: Carries,
-    /// Whether it may be sent again when its answer was lost: it changes nothing, not even a cursor. Of queries it holds in mode `ro` alone.
+    /// Whether the request may be repeated after its answer was lost, because it changes no state,
+    /// not even a cursor. If this is true for a query, the query may still be repeated only in mode
+    /// `ro`.
     pub repeats: bool,
-    /// What it is for.
+    /// Purpose of the request, for the printed rules.
     pub why: &'static str,
 }
 
 impl Rule {
-    /// Whether it makes or drops an index, which takes other rights than a write.
+    /// Whether the request creates or drops an index, for which a user needs other database rights
+    /// than for a write.
     pub fn defines(&self) -> bool {
         !self.reads && self.path.starts_with("/_api/index")
     }
@@ -121,18 +128,21 @@ const fn looking(path: &'static str, why: &'static str) -> Rule {
     }
 }
 
-/// Every request that passes; all others are refused.
+/// Path of the requests that run a query.
+pub(super) const CURSOR_PATH: &str = "/_api/cursor";
+
+/// Every kind of request that the proxy forwards; all other requests are refused.
 pub const RULES: &[Rule] = &[
-    reading("/", &[], "a driver looks who answers"),
+    reading("/", &[], "a driver checks what kind of server answers"),
     reading("/_api/version", &["details"], "release and features"),
-    reading("/_api/database/current", &[], "whether the database is there, and how it is sharded"),
+    reading("/_api/database/current", &[], "whether the database exists, and how it is sharded"),
     reading("/_admin/server/role", &[], "single server or coordinator"),
-    reading("/_admin/server/availability", &[], "whether it takes requests"),
+    reading("/_admin/server/availability", &[], "whether the server takes requests"),
     reading("/_api/collection", &["excludeSystem"], "collections"),
     reading("/_api/collection/{name}", &[], "one collection"),
-    reading("/_api/collection/{name}/properties", &[], "its validation and sharding"),
-    reading("/_api/collection/{name}/count", &[], "how many documents it has"),
-    reading("/_api/collection/{name}/revision", &[], "whether it has changed"),
+    reading("/_api/collection/{name}/properties", &[], "validation and sharding of a collection"),
+    reading("/_api/collection/{name}/count", &[], "number of documents of a collection"),
+    reading("/_api/collection/{name}/revision", &[], "whether a collection has changed"),
     reading("/_api/index", &["collection", "withHidden", "withStats"], "indexes of a collection"),
     reading("/_api/index/{name}/{id}", &[], "one index"),
     reading("/_api/view", &[], "views"),
@@ -142,14 +152,14 @@ pub const RULES: &[Rule] = &[
     reading("/_api/analyzer/{name}", &[], "one analyzer"),
     reading("/_api/gharial", &[], "graphs"),
     reading("/_api/gharial/{name}", &[], "one graph"),
-    query("/_api/cursor", "a query; in mode ro one that reads"),
-    query("/_api/explain", "the plan of a query; in mode ro of one that reads"),
+    query(CURSOR_PATH, "a query; in mode ro a query that only reads"),
+    query("/_api/explain", "the plan of a query; in mode ro of a query that only reads"),
     cursor("POST", "/_api/cursor/{id}", "the next rows of a query"),
     cursor("POST", "/_api/cursor/{id}/{id}", "the same rows again"),
-    cursor("PUT", "/_api/cursor/{id}", "the next rows, in the older form"),
+    cursor("PUT", "/_api/cursor/{id}", "the next rows of a query, in the older form"),
     cursor("DELETE", "/_api/cursor/{id}", "the end of a cursor"),
     looking("/_api/transaction", "running stream transactions"),
-    looking("/_api/transaction/{id}", "what became of one"),
+    looking("/_api/transaction/{id}", "the state of a transaction"),
     writing("POST", "/_api/transaction/begin", &[], Carries::Json, "a stream transaction begins"),
     writing("PUT", "/_api/transaction/{id}", &[], Carries::Nothing, "its commit"),
     writing("DELETE", "/_api/transaction/{id}", &[], Carries::Nothing, "its abort"),
@@ -158,21 +168,28 @@ pub const RULES: &[Rule] = &[
         "/_api/index",
         &["collection"],
         Carries::Json,
-        "an index: of vectors once there are enough, of the ages of entries",
+        "a vector index once there are enough vectors, or an index for the age of entries",
     ),
-    writing("DELETE", "/_api/index/{name}/{id}", &[], Carries::Nothing, "one that is replaced"),
+    writing(
+        "DELETE",
+        "/_api/index/{name}/{id}",
+        &[],
+        Carries::Nothing,
+        "an index that another index replaces",
+    ),
 ];
 
-/// A part of ArangoDB's API that no mode passes.
+/// A part of ArangoDB's API that the proxy does not forward in any mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// Beginnings of its paths.
+    /// Path prefixes of this part of the API.
     pub paths: &'static [&'static str],
-    /// What it is.
+    /// Purpose of the requests to this part of the API.
     pub what: &'static str,
 }
 
-/// Parts of ArangoDB's API by what a refusal calls them; what stands in neither list is refused as well.
+/// Parts of ArangoDB's API that are refused, with the names that refusals use. A request to any
+/// other path without a rule is refused too.
 pub const FAMILIES: &[Family] = &[
     Family {
         paths: &["/_open", "/_api/user", "/_api/token", "/_admin/auth"],
@@ -191,7 +208,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family { paths: &["/_api/transaction"], what: "JavaScript transactions" },
     Family { paths: &["/_api/batch"], what: "many requests in one" },
-    Family { paths: &["/_api/job"], what: "requests that run on unwatched" },
+    Family { paths: &["/_api/job"], what: "requests that run detached" },
     Family {
         paths: &[
             "/_api/database",
@@ -206,11 +223,11 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         paths: &["/_api/document", "/_api/edges", "/_api/import", "/_api/export", "/_api/simple"],
-        what: "documents by themselves (servers read and write them by queries)",
+        what: "single documents (servers read and write them by queries)",
     },
     Family {
         paths: &["/_api/query", "/_api/query-cache", "/_api/query-plan-cache", "/_api/cursor"],
-        what: "queries of others, and caches",
+        what: "running queries of other users, and caches",
     },
     Family {
         paths: &["/_api/replication", "/_api/wal", "/_api/dump", "/_admin/backup"],
@@ -219,7 +236,8 @@ pub const FAMILIES: &[Family] = &[
     Family { paths: &["/_admin", "/_api/cluster", "/_api/agency"], what: "administration" },
 ];
 
-/// Headers that are refused, by how their names begin; what they would do cannot be seen in method, path and body.
+/// Prefixes of header names that cause a refusal, with the reason. These headers have effects that
+/// are not visible in the method, path and body.
 pub const HEADERS_REFUSED: &[(&str, &str)] = &[
     ("x-http-method", "another method than the one in the first line"),
     ("x-method-override", "another method than the one in the first line"),
@@ -228,15 +246,16 @@ pub const HEADERS_REFUSED: &[(&str, &str)] = &[
     ("transfer-encoding", "a body without a stated length: send content-length alone"),
     ("content-encoding", "a compressed body: send it plain"),
     ("upgrade", "another protocol"),
-    ("trailer", "headers behind the body"),
+    ("trailer", "trailers after the body"),
     ("x-arango-", "a feature of the database that no server of vctx asks for"),
 ];
 
-/// Functions of AQL that no read may call, beside those of users (`GROUP::NAME`).
+/// AQL functions that a read must not call, with the reason; user functions (`GROUP::NAME`) are
+/// forbidden too.
 pub const CALLS_REFUSED: &[(&str, &str)] = &[
     ("APPLY", "calls a function whose name is data"),
     ("CALL", "calls a function whose name is data"),
-    ("SLEEP", "keeps a thread of the database"),
+    ("SLEEP", "blocks a thread of the database"),
     ("V8", "runs as JavaScript"),
 ];
 
@@ -253,7 +272,7 @@ impl Rule {
             && parts.zip(&target.segments).all(fits)
     }
 
-    /// Whether it passes in that mode.
+    /// Whether the proxy forwards the request in the given mode.
     pub fn passes(&self, mode: Mode) -> bool {
         match mode {
             Mode::Ro => self.reads,
@@ -262,7 +281,7 @@ impl Rule {
     }
 }
 
-/// The rule that lets a request pass, or why none does.
+/// Finds the rule that allows a request, or returns the refusal.
 pub(super) fn rule_for(
     mode: Mode,
     method: &Method,
@@ -278,7 +297,7 @@ pub(super) fn rule_for(
     for (at, (name, _)) in target.parameters.iter().enumerate() {
         let twice = target.parameters[..at].iter().any(|(other, _)| other == name);
         if twice || !rule.parameters.contains(name) {
-            let text = "the path carries a parameter that its rule does not name, or one twice";
+            let text = "the path has a parameter that its rule does not name, or a parameter twice";
             return Err(Refusal::of(Reason::Path, text));
         }
     }
@@ -324,7 +343,7 @@ mod tests {
         for (method, path, what) in [
             ("POST", "/_api/transaction", "JavaScript transactions"),
             ("DELETE", "/_api/transaction/write", "JavaScript transactions"),
-            ("DELETE", "/_db/vctx/_api/cursor/1x", "queries of others"),
+            ("DELETE", "/_db/vctx/_api/cursor/1x", "queries of other users"),
             ("PUT", "/_admin/shutdown", "administration"),
             ("DELETE", "/_admin/shutdown", "administration"),
             ("GET", "/_api/user/vctx_rw", "users"),

@@ -1,21 +1,25 @@
-//! A request's target in its one spelling: what could be read in two ways is refused before anybody reads it.
+//! Parses a request's target, and refuses every target that two parsers could read differently.
 
 use http::Uri;
 
 use super::refusal::{Reason, Refusal};
-use vctx_core::limits::PROXY_TARGET_BYTES_MAX;
 
-/// Database, segments and parameters; nothing in them is encoded, so all readers agree.
+/// Maximum length of a request target, in bytes; the targets that a vctx server sends are much
+/// shorter.
+const PROXY_TARGET_BYTES_MAX: usize = 2_048;
+
+/// A parsed target: path segments and parameters. It must not contain percent encoding, so that all
+/// parsers read it in the same way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
-    /// Segments behind `/_db/NAME`.
+    /// Path segments after `/_db/NAME`.
     pub(super) segments: Vec<&'a str>,
-    /// Parameters in their order.
+    /// Parameters, in the order of the target.
     pub(super) parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Target<'a> {
-    /// Reads a target in origin form.
+    /// Parses a request target in origin form (path and query).
     pub(super) fn read(uri: &'a Uri) -> Result<Self, Refusal> {
         let refuse = |text: &str| Err(Refusal::of(Reason::Path, text));
         if uri.scheme().is_some() || uri.authority().is_some() {
@@ -39,7 +43,7 @@ impl<'a> Target<'a> {
         }
         if segments.first() == Some(&"_db") {
             if segments.len() < 3 {
-                return refuse("the path ends behind the name of a database");
+                return refuse("the path ends after the name of a database");
             }
             segments.drain(..2);
         }
@@ -57,7 +61,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Characters that mean themselves everywhere, and at least one of them.
+/// Whether a text is not empty and has only characters that never need encoding.
 fn plain(text: &str) -> bool {
     let means_itself = |b: u8| b.is_ascii_alphanumeric() || b"_-.:*".contains(&b);
     !text.is_empty() && text.bytes().all(means_itself)
@@ -106,7 +110,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever passes is written back as it came: there is no second spelling.
+        /// Checks that an accepted target has only one spelling, because the proxy forwards it
+        /// unchanged.
         #[test]
         fn what_passes_is_its_own_spelling(text in "/[a-zA-Z_%./:;?&=#*0-9\\\\-]{0,40}") {
             if let Ok(uri) = text.parse::<Uri>()

@@ -1,4 +1,7 @@
-//! The way to the database: pooled connections to one socket, made again when it comes back; only what changes nothing is sent twice.
+//! The connection to the database: a pool of connections to one socket. The pool reconnects after a
+//! restart of the database.
+//!
+//! Only requests that change no state are sent again.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,39 +24,46 @@ use super::settings::Settings;
 use vctx_base::clock;
 use vctx_base::endpoint::{Credentials, Endpoint};
 use vctx_base::metric;
-use vctx_core::limits::{POOL_IDLE_MAX, POOL_IDLE_S, PROXY_PAUSE_MS, PROXY_RESENDS_MAX};
+use vctx_core::limits::{POOL_IDLE_MAX, POOL_IDLE_S};
 
-/// The database's socket, and who the proxy is there.
+/// Maximum number of times that a request which changes no state is sent again after its answer was
+/// lost.
+const PROXY_RESENDS_MAX: u32 = 3;
+/// First and maximum pause before the proxy tries to reconnect to the database, in milliseconds.
+const PROXY_PAUSE_MS: (u64, u64) = (2, 200);
+
+/// The connection to the database's socket, with the proxy's credentials.
 pub struct Upstream {
     client: Client<UnixConnector, Body>,
     authority: Authority,
     authorization: HeaderValue,
-    /// The same for making and dropping indexes.
+    /// The credentials with which the proxy creates and drops indexes.
     definer: HeaderValue,
-    /// Whether the last request that asked found it listening; changes are told of in the log.
+    /// Whether the database was listening at the last request, so that the proxy logs only changes.
     listens: AtomicBool,
 }
 
-/// The body of a request on its way.
+/// The body of a request that is being forwarded.
 pub(super) enum Onward {
-    /// Here whole: may be sent as often as its rule says, and waits for a database that is away.
+    /// A buffered body, which may be sent as often as the request's rule allows, and which waits
+    /// for an unavailable database.
     Held(Bytes),
-    /// Passes as it comes: sent once, now or never.
+    /// A streamed body, which is sent once, without waiting for an unavailable database.
     Passing(Body),
 }
 
-/// A request on its way, but for its body.
-pub(super) struct Sent<'a> {
+/// A forwarded request without its body.
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a Method,
     pub(super) target: &'a Uri,
     pub(super) headers: HeaderMap,
-    /// Whether its rule says that it may be sent again after its answer was lost.
+    /// Whether the request's rule allows a repetition after a lost answer.
     pub(super) repeats: bool,
 }
 
 impl Upstream {
-    /// The way to a socket; nothing is sent yet. `definer` makes and drops indexes, if that is another. The error says why the credentials
-    /// make no header.
+    /// Prepares the connection to a socket, without connecting yet. The user `definer`, if given,
+    /// creates and drops indexes. An error says why the credentials cannot be put into a header.
     pub fn new(
         endpoint: &Endpoint,
         who: &Credentials,
@@ -70,34 +80,37 @@ impl Upstream {
         Ok(Self { client, authority, authorization, definer, listens })
     }
 
-    /// The proxy's own credentials for a request that makes or drops an index, or any other.
+    /// Returns the proxy's credentials for a request; `defines` says whether the request creates or
+    /// drops an index.
     pub(super) fn authorization(&self, defines: bool) -> &HeaderValue {
         if defines { &self.definer } else { &self.authorization }
     }
 
-    /// Sends a request until it is answered, or until it is known that it will not be.
+    /// Sends a request. While the database does not listen, repeats the request until a time limit;
+    /// after a lost answer, repeats it a few times if the request's rule allows this. A streamed
+    /// body is sent only once.
     pub(super) async fn send(
         &self,
-        sent: &Sent<'_>,
+        head: &RequestHead<'_>,
         body: Onward,
         settings: &Settings,
     ) -> Result<Response<Incoming>, Broken> {
         let begun = clock::now();
         let bytes = match body {
             Onward::Held(bytes) => bytes,
-            Onward::Passing(body) => return self.once(sent, body, begun, settings).await,
+            Onward::Passing(body) => return self.once(head, body, begun, settings).await,
         };
         let (first, longest) = PROXY_PAUSE_MS;
         let (mut pause, mut resent) = (Duration::from_millis(first), 0);
         let patience = Duration::from_millis(settings.upstream_ms);
         loop {
-            let broken = match self.once(sent, Body::from(bytes.clone()), begun, settings).await {
+            let broken = match self.once(head, Body::from(bytes.clone()), begun, settings).await {
                 Ok(answer) => return Ok(answer),
                 Err(broken) => broken,
             };
             let again = match broken {
                 Broken::Unreachable => begun.elapsed() + pause < patience,
-                Broken::Lost => sent.repeats && resent < PROXY_RESENDS_MAX,
+                Broken::Lost => head.repeats && resent < PROXY_RESENDS_MAX,
                 Broken::Busy | Broken::Late | Broken::BodyCut => false,
             };
             if !again {
@@ -114,13 +127,13 @@ impl Upstream {
 
     async fn once(
         &self,
-        sent: &Sent<'_>,
+        head: &RequestHead<'_>,
         body: Body,
         begun: Instant,
         settings: &Settings,
     ) -> Result<Response<Incoming>, Broken> {
         let limit = Duration::from_millis(settings.answer_ms).saturating_sub(begun.elapsed());
-        let answer = self.client.request(self.request(sent, body));
+        let answer = self.client.request(self.request(head, body));
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => {
                 self.note(true);
@@ -130,7 +143,8 @@ impl Upstream {
                 self.note(false);
                 Err(Broken::Unreachable)
             }
-            // hyper names no request in its errors, so nothing of one comes into the log.
+            // Errors of the HTTP library hyper contain no text of the request, so they may be
+            // logged.
             Ok(Err(error)) => {
                 tracing::debug!(%error, "an answer was lost");
                 Err(Broken::Lost)
@@ -148,31 +162,31 @@ impl Upstream {
         }
     }
 
-    fn request(&self, sent: &Sent<'_>, body: Body) -> Request<Body> {
-        let path = sent.target.path_and_query().cloned();
+    fn request(&self, head: &RequestHead<'_>, body: Body) -> Request<Body> {
+        let path = head.target.path_and_query().cloned();
         let mut parts = http::uri::Parts::default();
         parts.scheme = Scheme::try_from("unix").ok();
         parts.authority = Some(self.authority.clone());
         parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
         let mut request = Request::new(body);
-        *request.method_mut() = sent.method.clone();
-        *request.uri_mut() = Uri::from_parts(parts).expect("all three parts are there");
-        *request.headers_mut() = sent.headers.clone();
+        *request.method_mut() = head.method.clone();
+        *request.uri_mut() = Uri::from_parts(parts).expect("all three parts are present");
+        *request.headers_mut() = head.headers.clone();
         request
     }
 }
 
-/// The header `Authorization` of somebody (RFC 7617).
+/// Returns the `Authorization` header for the given credentials (RFC 7617).
 fn basic(who: &Credentials) -> Result<HeaderValue, String> {
     let basic = STANDARD.encode(format!("{}:{}", who.user, who.password));
     let mut header = HeaderValue::try_from(format!("Basic {basic}"))
-        .map_err(|_| "the credentials make no header".to_owned())?;
+        .map_err(|_| "the credentials cannot be put into a header".to_owned())?;
     header.set_sensitive(true);
     Ok(header)
 }
 
-/// The path of a socket in the form in which the connector reads it.
+/// Returns the path of a socket in the form that the connector parses.
 fn authority_of(socket: &Path) -> Result<Authority, String> {
     let uri: Uri = hyperlocal::Uri::new(socket, "/").into();
-    uri.authority().cloned().ok_or_else(|| "the socket's path makes no address".to_owned())
+    uri.authority().cloned().ok_or_else(|| "the socket's path cannot be an address".to_owned())
 }

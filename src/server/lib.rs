@@ -1,13 +1,13 @@
-//! The acting half of vctx: it answers calls, keeps memories in ArangoDB, asks models and works in the background.
+//! The server of vctx: answers calls, stores memories in ArangoDB, asks models and runs background
+//! jobs.
 
 pub mod agent_loop;
+pub mod checks;
 pub mod databases;
-pub mod dispatch;
 pub mod doctor;
 pub mod executor;
 pub mod http;
 pub mod jobs;
+mod limits;
 pub mod models;
-pub mod pulse;
-pub mod startup;
 pub mod store;

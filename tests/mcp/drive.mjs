@@ -1,5 +1,5 @@
-// Drives every tool of `vctx mcp` with the official MCP SDK for TypeScript, over pipes and over a Unix socket; fails with the first thing that is
-// not as announced.
+// Calls every tool of `vctx mcp` with the official MCP SDK for TypeScript, over pipes and over a
+// Unix socket; fails at the first difference from what the server announces.
 //
 // Usage: node drive.mjs PROGRAM SOCKET DATA_DIR MCP_SOCKET
 
@@ -8,7 +8,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { ReadBuffer, serializeMessage } from "@modelcontextprotocol/sdk/shared/stdio.js";
 
-// Arguments with which each tool does something.
+// Arguments with which a call to each tool succeeds.
 const ARGUMENTS = {
   store_core: { block_id: "human", content: "Likes tea." },
   fetch_core: { block_id: "human" },
@@ -26,7 +26,7 @@ function check(condition, what) {
   if (!condition) throw new Error(`not as announced: ${what}`);
 }
 
-// One JSON message a line, as on stdin and stdout, on a connection.
+// Sends and receives one JSON message per line on a connection, as on stdin and stdout.
 class SocketTransport {
   constructor(path) {
     this.path = path;
@@ -69,7 +69,8 @@ async function drive(door, transport) {
     for (const hint of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]) {
       check(typeof hints[hint] === "boolean", `${hint} of ${tool.name}`);
     }
-    // The SDK holds a good answer's structured content against the announced output schema.
+    // The SDK validates the structured content of a successful answer against the announced output
+    // schema.
     const result = await client.callTool({ name: tool.name, arguments: ARGUMENTS[tool.name] });
     check(!result.isError, `${tool.name}: ${JSON.stringify(result.content)}`);
     check(result.structuredContent.result !== null, `${tool.name} has no result`);

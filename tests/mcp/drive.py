@@ -17,7 +17,7 @@ from mcp.client.client import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-# Arguments with which each tool does something.
+# Arguments with which a call to each tool succeeds.
 ARGUMENTS = {
     "store_core": {"block_id": "human", "content": "Likes tea."},
     "fetch_core": {"block_id": "human"},
@@ -31,7 +31,7 @@ ARGUMENTS = {
     "trace_memory": {"from": "agent"},
 }
 
-# Newest protocol of each lifecycle.
+# Newest protocol version of each lifecycle (with and without `initialize`).
 MODES = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
@@ -87,7 +87,8 @@ async def drive(server, agent, mode, version):
             hints = tool.annotations
             given = [hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint]
             check(None not in given, f"hints of {tool.name}")
-            # The SDK holds a good answer's structured content against the announced output schema.
+            # The SDK validates the structured content of a successful answer against the announced
+            # output schema.
             result = await client.call_tool(tool.name, ARGUMENTS[tool.name])
             check(not result.is_error, f"{tool.name}: {result.content}")
             check(result.structured_content["result"] is not None, f"{tool.name} has no result")

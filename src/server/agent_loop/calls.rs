@@ -1,53 +1,58 @@
-//! The calls of an answer, in order: each is made once under its key and has its result as a message, whatever becomes of the run.
+//! Executes the calls of a model's answer in order, each call once under its own idempotency key,
+//! and appends the results.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::records::Said;
+use super::records::ModelAnswer;
 use super::request::RunEvent;
 use super::toolbox::{Meant, Toolbox};
 use super::walk::Walk;
+use crate::agent_loop::limits::RUN_BEAT_MS_MAX;
 use vctx_base::clock;
 use vctx_core::dialect::Translated;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{RUN_BEAT_MS_MAX, RUN_SAID_MAX};
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::run::ToolCall;
 use vctx_core::policy::TEXT;
-use vctx_core::policy::turn::{Beaten, Outcome};
+use vctx_core::policy::turn::{Beaten, CallResult};
 use vctx_core::tools::Call;
 
+/// Maximum number of messages that a resumed run searches for the results of its calls.
+const RUN_SAID_MAX: u64 = 1_000;
+
 impl Walk<'_> {
-    /// Makes the calls of an answer; gives what became of ours, and the client's own.
+    /// Executes the memory calls of a model's answer. Returns the results of the memory calls, and
+    /// the calls of client tools that have no result yet, which the client must execute.
     pub(super) async fn make_calls(
         &mut self,
         n: u64,
-        said: &Said,
+        said: &ModelAnswer,
         toolbox: &Toolbox,
-    ) -> Result<(Vec<Outcome>, Vec<ToolCall>)> {
+    ) -> Result<(Vec<CallResult>, Vec<ToolCall>)> {
         let answered = if self.resuming { self.answered(said).await? } else { HashSet::new() };
         let (mut outcomes, mut client_calls) = (Vec::new(), Vec::new());
         for call in &said.calls {
             let key = format!("call/{n}/{}", call.id);
-            match meant(toolbox, call) {
+            match parse_recorded(toolbox, call) {
                 Ok(Meant::Client) if answered.contains(&call.id) => {
-                    outcomes.push(Outcome { failed: true, ..Outcome::default() });
+                    outcomes.push(CallResult { failed: true, ..CallResult::default() });
                 }
                 Ok(Meant::Client) => client_calls.push(call.clone()),
                 Ok(Meant::Ours { call: ours, arguments, asked_beat }) => {
                     self.tell(RunEvent::Called { id: call.id.clone(), name: call.name.clone() })
                         .await;
                     let is_answered = answered.contains(&call.id);
-                    if let Some(text) = ours.shown().filter(|_| !self.resuming) {
+                    if let Some(text) = ours.user_text().filter(|_| !self.resuming) {
                         self.tell(RunEvent::Text { text: text.to_owned() }).await;
                     }
-                    let spoke = ours.shown().is_some();
+                    let spoke = ours.user_text().is_some();
                     let made = self.make(&key, &call.id, *ours, arguments, is_answered).await?;
                     self.returned(call, !made.failed).await;
                     let asked_beat = asked_beat || made.asked_beat;
-                    outcomes.push(Outcome { asked_beat, spoke: spoke && !made.failed, ..made });
+                    outcomes.push(CallResult { asked_beat, spoke: spoke && !made.failed, ..made });
                 }
                 Err(error) => {
                     if !answered.contains(&call.id) {
@@ -55,7 +60,7 @@ impl Walk<'_> {
                     }
                     self.returned(call, false).await;
                     let (failed, malformed) = (true, true);
-                    outcomes.push(Outcome { failed, malformed, ..Outcome::default() });
+                    outcomes.push(CallResult { failed, malformed, ..CallResult::default() });
                 }
             }
         }
@@ -66,15 +71,16 @@ impl Walk<'_> {
         self.tell(RunEvent::Returned { id: call.id.clone(), ok }).await;
     }
 
-    /// Ids of the calls of this answer that have their result.
-    async fn answered(&self, said: &Said) -> Result<HashSet<String>> {
+    /// Returns the ids of an answer's calls that already have a result.
+    async fn answered(&self, said: &ModelAnswer) -> Result<HashSet<String>> {
         let (who, agent) = (&self.request.principal, &self.request.agent);
         let executor = &self.processor.executor;
         let after = executor.said_from(who, agent, said.seq + 1, RUN_SAID_MAX).await?;
         Ok(after.iter().filter_map(|m| m.tool_call_id()).map(str::to_owned).collect())
     }
 
-    /// Makes a call and appends its result, each once. A beat that has to wait is waited for.
+    /// Executes a model's call and appends the call's result exactly once. If the heartbeat limit
+    /// refuses the call, waits and tries again.
     async fn make(
         &mut self,
         key: &str,
@@ -82,10 +88,11 @@ impl Walk<'_> {
         call: Translated,
         arguments: Map<String, Value>,
         is_answered: bool,
-    ) -> Result<Outcome> {
-        // One that was closed when the run was cut off was not made, and is not made now.
-        if is_answered && self.processor.kept(self.request, key).await?.is_none() {
-            return Ok(Outcome { failed: true, ..Outcome::default() });
+    ) -> Result<CallResult> {
+        // An earlier, interrupted attempt of this run already recorded an error for this call, so
+        // the call is not made.
+        if is_answered && self.processor.stored_result(self.request, key).await?.is_none() {
+            return Ok(CallResult { failed: true, ..CallResult::default() });
         }
         self.renew().await?;
         let until = clock::now() + Duration::from_millis(RUN_BEAT_MS_MAX);
@@ -97,14 +104,15 @@ impl Walk<'_> {
             let (asked, guard) = (call.clone(), self.seen.guard(&call));
             let work =
                 processor.captured(request, asked, arguments.clone(), key_of_call, capture, guard);
-            let made = self.held(work).await;
+            let made = self.with_lease(work).await;
             let error = match made {
                 Ok(body) => {
                     self.seen.wrote(&call.call, &body);
                     let beat = Beaten::of(&body["heartbeat"]);
-                    // A chain that some other write found dead is no answer to this call.
+                    // A heartbeat counts as a request for the next inference only if it was
+                    // granted; another write may have ended the chain of heartbeats meanwhile.
                     let asked_beat = is_beat && beat == Some(Beaten::Granted);
-                    return Ok(Outcome { beat, asked_beat, ..Outcome::default() });
+                    return Ok(CallResult { beat, asked_beat, ..CallResult::default() });
                 }
                 Err(error) => error,
             };
@@ -114,20 +122,21 @@ impl Walk<'_> {
                     let ms = ms.unwrap_or(1).clamp(1, RUN_BEAT_MS_MAX);
                     if !self.wait(ms, "heartbeat").await? {
                         self.fail(key, id, &error).await?;
-                        return Ok(Outcome { failed: true, ..Outcome::default() });
+                        return Ok(CallResult { failed: true, ..CallResult::default() });
                     }
                 }
-                // The server's own trouble is not the model's: the same request goes on later.
+                // A server fault ends this attempt of the run, since the model cannot correct the
+                // fault. A repeated request continues the run later.
                 _ if is_trouble(error.code) => return Err(error),
                 _ => {
                     self.fail(key, id, &error).await?;
-                    return Ok(Outcome { failed: true, ..Outcome::default() });
+                    return Ok(CallResult { failed: true, ..CallResult::default() });
                 }
             }
         }
     }
 
-    /// Appends what was wrong with a call as its result, so that the next inference sees it.
+    /// Appends the error of a call as the call's result, for the next inference.
     async fn fail(&self, key: &str, id: &str, error: &Error) -> Result<()> {
         let mut told = Map::new();
         told.insert("error".into(), error.code.text().into());
@@ -144,21 +153,21 @@ impl Walk<'_> {
     }
 }
 
-/// What a recorded call means; arguments that could not be understood fail here as they did when the answer came.
-fn meant(toolbox: &Toolbox, call: &ToolCall) -> Result<Meant> {
+/// Parses a recorded call; invalid arguments cause the same error as when the call was recorded.
+fn parse_recorded(toolbox: &Toolbox, call: &ToolCall) -> Result<Meant> {
     let parsed: Value = serde_json::from_str(&call.arguments)
         .map_err(|e| Error::argument("arguments", format!("no JSON: {e}")))?;
     match parsed {
         Value::Object(map) if map.len() == 1 && map.contains_key("not_understood") => {
-            let text = "no JSON object, or too long: send one object as the schema says";
+            let text = "no JSON object, or too long: send one object that matches the schema";
             Err(Error::argument("arguments", text))
         }
-        Value::Object(map) => toolbox.meant(&call.name, map),
+        Value::Object(map) => toolbox.parse(&call.name, map),
         _ => Err(Error::argument("arguments", "no JSON object")),
     }
 }
 
-/// Faults that say nothing of the call.
+/// Returns whether an error comes from the server and not from the call's arguments.
 fn is_trouble(code: Code) -> bool {
     matches!(
         code,

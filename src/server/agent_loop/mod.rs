@@ -1,12 +1,15 @@
-//! Drives a model: from an event to its yield, each step recorded before the next, so that any server may go on where one stopped.
+//! The agent loop: drives a model from an event to its yield.
+//!
+//! Each step is recorded before the next begins, so that any server can continue the run.
 
-mod asking;
 mod calls;
+mod inference;
+mod limits;
 mod processor;
 mod records;
 mod reply;
 mod request;
-mod seen;
+mod revisions;
 mod ticks;
 mod toolbox;
 mod walk;

@@ -1,4 +1,5 @@
-//! What all runs share, and the frame of one: its lease, its end, and the same answer for the same request.
+//! Takes and releases the lease of a run, and answers a repeated request with the stored result of
+//! the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +10,34 @@ use tokio::sync::mpsc;
 use super::reply;
 use super::request::{RunEnd, RunEvent, RunRequest};
 use super::walk::Walk;
+use crate::agent_loop::limits::RUN_LEASE_MS;
 use crate::executor::{CallRequest, Executor, Guard};
+use crate::limits::RUN_WAIT_MS;
 use crate::models::chat::ChatModel;
 use vctx_base::clock;
 use vctx_core::dialect::{Dialect, Translated};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{RUN_LEASE_MS, RUN_WAIT_MS};
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::run::RunReason;
 use vctx_core::tools::{Call, EndRun, HoldRun};
 
-/// How runs are driven.
+/// Settings of the agent loop.
 #[derive(Clone, Debug)]
 pub struct ProcessorSettings {
-    /// Most tokens of one answer.
+    /// Maximum number of tokens of one answer.
     pub max_tokens: u64,
-    /// Name of the field that carries them.
+    /// Name of the field that limits an answer's tokens in a request to the model.
     pub max_tokens_field: String,
-    /// Tools that are offered, by name or `all`; empty: those of the dialect for a chat.
+    /// Memory tools offered to the model, by name or `all`; if empty, the chat tools of the
+    /// dialect.
     pub tools: Vec<String>,
-    /// Names under which they are offered.
+    /// Dialect of the memory tools: the set of names and schemas that the model sees.
     pub dialect: Dialect,
-    /// Whether their schemas are strict.
+    /// Whether the tool schemas are sent in strict mode.
     pub strict: bool,
 }
 
-/// The lease of a run.
+/// Returns the call that takes or renews a run's lease.
 pub(super) fn lease(request: &RunRequest, owner: &str) -> HoldRun {
     HoldRun { run: request.key.clone(), owner: owner.to_owned(), lease_ms: RUN_LEASE_MS }
 }
@@ -47,7 +50,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor; without a model every run is refused.
+    /// Makes a `Processor`, which refuses every run if no model is configured.
     pub fn new(
         executor: Arc<Executor>,
         model: Option<Arc<dyn ChatModel>>,
@@ -56,13 +59,15 @@ impl Processor {
         Self { executor, model, settings }
     }
 
-    /// Name of the configured model, if there is one.
+    /// Returns the name of the configured model, if there is one.
     pub fn model_name(&self) -> Option<&str> {
         self.model.as_deref().map(ChatModel::model)
     }
 
-    /// Runs from an event until the model yields. The same request, on whatever server, goes on where the run stands and ends the same
-    /// way. A receiver of `events` that is dropped cancels: calls of the last answer are made, the chain ends, and the agent is free.
+    /// Runs an agent's model from an event until the yield. If the caller repeats the request, on
+    /// this or another server, the run continues. If the receiver of `events` is dropped, the run
+    /// is cancelled: the calls of the last answer are still made, the chain of heartbeats ends, and
+    /// the run's lease on the agent is released.
     pub async fn run(&self, request: RunRequest, events: mpsc::Sender<RunEvent>) -> Result<RunEnd> {
         request.check()?;
         if let Some(end) = self.ended(&request).await? {
@@ -86,12 +91,13 @@ impl Processor {
                 Ok(end)
             }
             Err(error) => {
-                // What is written stands, and the same request goes on from there; only the agent must not wait for it.
+                // The run's recorded steps stay, so that the same request can continue the run
+                // later. Until then, other runs may use the agent.
                 let end = walk.end(RunReason::Cancelled);
                 if let Err(fault) = self.close(&request, &owner, &end).await {
                     tracing::warn!(
                         error = fault.chain(),
-                        "a run that failed holds its agent until its lease is over"
+                        "a failed run keeps its agent until the lease of the run expires"
                     );
                 }
                 Err(error)
@@ -99,7 +105,7 @@ impl Processor {
         }
     }
 
-    /// What the same request came to, if it ended.
+    /// Returns the stored result of a run of the same request, if that run has ended.
     async fn ended(&self, request: &RunRequest) -> Result<Option<RunEnd>> {
         let key = request.key_of("end");
         let (_, answer) = self.executor.peek(&request.principal, &request.agent, &key).await?;
@@ -109,7 +115,8 @@ impl Processor {
         }
     }
 
-    /// Takes the lease, waiting while another run holds it; that run may be this very one on another server, and end meanwhile.
+    /// Takes the run's lease. Waits as long as another run of the agent, or the same run on another
+    /// server, holds the lease.
     async fn begin(
         &self,
         request: &RunRequest,
@@ -130,7 +137,8 @@ impl Processor {
             }
             if !told {
                 let ms = busy.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(look);
-                // Whoever does not listen is noticed above.
+                // An error is ignored here: if the receiver of events was dropped, the loop that
+                // waits for the lease detects this.
                 drop(events.try_send(RunEvent::Waiting { ms, why: "another_run".into() }));
                 told = true;
             }
@@ -142,7 +150,7 @@ impl Processor {
         if !told {
             return Ok(None);
         }
-        // It may have ended between the last look and the lease.
+        // Another server may have ended the run before this server took the lease.
         let end = self.ended(request).await?;
         if let Some(end) = &end {
             self.close(request, owner, &RunEnd { reason: RunReason::Cancelled, ..end.clone() })
@@ -151,16 +159,18 @@ impl Processor {
         Ok(end)
     }
 
-    /// Takes or renews the lease.
+    /// Takes the run's lease, or renews it.
     pub(super) async fn hold(&self, request: &RunRequest, owner: &str) -> Result<()> {
         let hold = lease(request, owner);
-        self.call(request, Call::HoldRun(hold), Map::new(), None).await.map(drop)
+        self.call(request, Call::from(hold), Map::new(), None).await.map(drop)
     }
 
-    /// Gives the agent back. An end that the same request is to find again is kept under its key.
+    /// Ends the run, so that other runs may use the agent. Stores the result under the run's key if
+    /// the result is final.
     async fn close(&self, request: &RunRequest, owner: &str, end: &RunEnd) -> Result<()> {
-        let told = reply::kept(end);
-        // A model that failed may answer when the same request comes again.
+        let told = reply::stored_end(end);
+        // The result of a cancelled run, or of a run that ended with a failure of the model, is not
+        // final, since a repeated request may still get an answer.
         let lasting = !matches!(end.reason, RunReason::Cancelled | RunReason::ModelFailed);
         let arguments = Map::from_iter([("told".to_owned(), json!(told))]);
         let call = EndRun {
@@ -170,10 +180,10 @@ impl Processor {
             told,
         };
         let key = lasting.then(|| request.key_of("end"));
-        self.call(request, Call::EndRun(Box::new(call)), arguments, key).await.map(drop)
+        self.call(request, call.into(), arguments, key).await.map(drop)
     }
 
-    /// A call for the run, on any revision.
+    /// Makes a call for the run without a revision check.
     pub(super) async fn call(
         &self,
         request: &RunRequest,
@@ -184,7 +194,8 @@ impl Processor {
         self.captured(request, call.into(), arguments, key, None, Guard::Any).await
     }
 
-    /// The same for a call in other words that builds on something, with the result appended as a tool's message in the transaction of its effect.
+    /// Makes a call in the run's tool dialect and checks the revisions in `guard`. With `capture`,
+    /// the call's result is appended as a tool message in the same transaction.
     pub(super) async fn captured(
         &self,
         request: &RunRequest,

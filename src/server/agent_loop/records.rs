@@ -1,29 +1,31 @@
-//! The seam to what keeps a run: prompts before they are sent, answers, results and errors as messages, all under keys of the run.
+//! Writes the records of a run under the run's keys: prompts before they are sent, and answers,
+//! results and errors as messages.
 
 use serde_json::{Map, Value};
 
 use super::processor::Processor;
 use super::request::{NewMessage, RunRequest};
-use super::seen::Seen;
+use super::revisions::KnownRevisions;
 use crate::executor::{Ask, Executor, Prompted};
 use vctx_core::dialect::understood;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::PREVIEW_TOKENS_MIN;
 use vctx_core::memory::message::{Message, Role};
 use vctx_core::memory::run::ToolCall;
-use vctx_core::policy::{Principal, preview};
-use vctx_core::tools::{RecordAnswer, Tool, decode};
+use vctx_core::policy::preview;
+use vctx_core::tools::{RecordAnswer, Tool};
+use vctx_core::trust::Principal;
 
-/// An answer that is on record.
+/// A recorded answer of the model.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct ModelAnswer {
     pub(super) seq: u64,
     pub(super) content: String,
     pub(super) calls: Vec<ToolCall>,
 }
 
 impl Processor {
-    /// Appends what the run begins with; true if it was there already.
+    /// Appends the input of the run to the queue; returns `true` if the input was already appended.
     pub(super) async fn append_input(
         &self,
         request: &RunRequest,
@@ -36,7 +38,7 @@ impl Processor {
         Ok(body["replayed"] == true)
     }
 
-    /// Puts a prompt on record before it is sent: the window as it is now, with these tools and options.
+    /// Records a prompt before it is sent: the current window, with the given tools and options.
     pub(super) async fn record_prompt(
         &self,
         request: &RunRequest,
@@ -44,33 +46,35 @@ impl Processor {
         what: &str,
         ask: Ask,
     ) -> Result<Prompted> {
-        // Whoever goes on with a run asks anew: what was sent before had another owner.
+        // The key contains the owner of the run's lease: a new owner records a new prompt, since
+        // the earlier prompt belongs to the earlier owner.
         let key = request.key_of(&format!("{what}/{owner}"));
         self.executor.prompt(&request.principal, &request.agent, &key, &ask).await
     }
 
-    /// Puts an answer on record; gives none where there is nothing to keep, and only the prompt ends.
+    /// Records a model's answer. For an empty answer, records only the end of the prompt and
+    /// returns `None`.
     pub(super) async fn record_answer(
         &self,
         request: &RunRequest,
         key: &str,
         answer: RecordAnswer,
-    ) -> Result<Option<Said>> {
+    ) -> Result<Option<ModelAnswer>> {
         let (content, calls) = (answer.content.clone(), answer.tool_calls.clone());
         let key = request.key_of(key);
         let (who, agent) = (&request.principal, &request.agent);
         let reply = self.executor.answered(who, agent, &key, answer).await?;
         let seq = reply.body["result"]["seq"].as_u64();
-        Ok(seq.map(|seq| Said { seq, content, calls }))
+        Ok(seq.map(|seq| ModelAnswer { seq, content, calls }))
     }
 
-    /// The answer of a turn, if it is on record, with what its model had seen.
+    /// Returns the recorded answer of a turn, if any, with the core revisions that the model saw.
     pub(super) async fn recorded_answer(
         &self,
         request: &RunRequest,
         n: u64,
-    ) -> Result<Option<(Said, Seen)>> {
-        let Some(body) = self.kept(request, &format!("answer/{n}")).await? else {
+    ) -> Result<Option<(ModelAnswer, KnownRevisions)>> {
+        let Some(body) = self.stored_result(request, &format!("answer/{n}")).await? else {
             return Ok(None);
         };
         let number = |name: &str| body["result"][name].as_u64().unwrap_or(0);
@@ -79,16 +83,21 @@ impl Processor {
         };
         let (who, agent) = (&request.principal, &request.agent);
         let revision = self.executor.shown_revision(who, agent, number("turn")).await?;
-        Ok(Some((said, Seen::window(revision))))
+        Ok(Some((said, KnownRevisions::window(revision))))
     }
 
-    /// What a write of this run was answered, if it happened.
-    pub(super) async fn kept(&self, request: &RunRequest, what: &str) -> Result<Option<Value>> {
+    /// Returns the stored result of a write of this run, if the write happened.
+    pub(super) async fn stored_result(
+        &self,
+        request: &RunRequest,
+        what: &str,
+    ) -> Result<Option<Value>> {
         let key = request.key_of(what);
         Ok(self.executor.peek(&request.principal, &request.agent, &key).await?.1)
     }
 
-    /// Appends the result of a call, or what was wrong with it; what is too long for the window is cut, and says so.
+    /// Appends the result or error of a call as a message; a long text is truncated and marked as
+    /// truncated.
     pub(super) async fn append_result(
         &self,
         request: &RunRequest,
@@ -110,7 +119,7 @@ impl Processor {
         }
     }
 
-    /// Appends what the model is to know of a fault, as a message of the runtime.
+    /// Appends a system message that reports a fault to the model.
     pub(super) async fn append_notice(
         &self,
         request: &RunRequest,
@@ -130,12 +139,12 @@ impl Processor {
         let mut arguments = Map::new();
         arguments.insert("message".into(), message);
         arguments.insert("role".into(), role.text().into());
-        let call = decode(Tool::AppendFifo, arguments.clone())?;
+        let call = Tool::AppendFifo.decode(arguments.clone())?;
         self.call(request, call, arguments, Some(key)).await
     }
 }
 
-/// A message as `append_fifo` takes it.
+/// Returns a message as an argument of `append_fifo`.
 fn parts(content: &str, meta: &Map<String, Value>) -> Value {
     let mut message = Map::new();
     message.insert("content".into(), content.into());
@@ -147,26 +156,26 @@ fn parts(content: &str, meta: &Map<String, Value>) -> Value {
     Value::Object(message)
 }
 
-/// What an answer says: its text, and what its calls tell the user.
-pub(super) fn spoken(said: &Said) -> String {
+/// Returns the text of an answer, followed by the texts that the answer's calls send to the user.
+pub(super) fn spoken(said: &ModelAnswer) -> String {
     let mut parts = vec![said.content.clone()];
     for call in &said.calls {
         if let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments)
             && let Ok(meant) = understood(&call.name, arguments)
         {
-            parts.extend(meant.shown().map(str::to_owned));
+            parts.extend(meant.user_text().map(str::to_owned));
         }
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
-/// The answer at a seq; none where no answer stands there.
+/// Returns the message at a position, or `None` if it is not an answer of the model.
 pub(super) async fn answer_at(
     executor: &Executor,
     request: &RunRequest,
     seq: u64,
-) -> Result<Option<Said>> {
+) -> Result<Option<ModelAnswer>> {
     if seq == 0 {
         return Ok(None);
     }
@@ -174,9 +183,9 @@ pub(super) async fn answer_at(
     let found = executor.said_from(who, agent, seq, 1).await?;
     let Some(message) = found.into_iter().find(|m| m.seq == seq && m.role == Role::Assistant)
     else {
-        return Err(Error::new(Code::Internal, "an answer on record is not where it was put"));
+        return Err(Error::new(Code::Internal, "an answer on record is missing at its position"));
     };
-    Ok(Some(Said { seq, calls: calls_of(&message), content: message.content }))
+    Ok(Some(ModelAnswer { seq, calls: calls_of(&message), content: message.content }))
 }
 
 fn calls_of(message: &Message) -> Vec<ToolCall> {

@@ -1,4 +1,4 @@
-//! The end of a run as it is kept, and as the same request finds it again.
+//! Encodes and decodes the stored result of a run.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,9 @@ use crate::executor::Executor;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::run::{RunReason, ToolCall};
 
-/// What is kept of an end: numbers and names, no text.
-pub(super) fn kept(end: &RunEnd) -> Map<String, Value> {
+/// Returns the stored form of a run's result, which has only numbers and names; texts stay in the
+/// messages.
+pub(super) fn stored_end(end: &RunEnd) -> Map<String, Value> {
     let ids: Vec<&str> = end.client_calls.iter().map(|call| call.id.as_str()).collect();
     let told = json!({"turns": end.turns, "usage": end.usage, "last_seq": end.last_seq,
         "client_calls": ids, "fault": end.fault});
@@ -19,7 +20,8 @@ pub(super) fn kept(end: &RunEnd) -> Map<String, Value> {
     }
 }
 
-/// The end that was kept; its text and calls stand in the message that it names.
+/// Decodes the stored result of a run. Takes the text and the calls from the answer's message,
+/// which the stored result names.
 pub(super) async fn again(
     executor: &Executor,
     request: &RunRequest,
@@ -27,7 +29,7 @@ pub(super) async fn again(
 ) -> Result<RunEnd> {
     let kept = &answer["result"];
     let odd = |e: serde_json::Error| {
-        Error::new(Code::Internal, "the kept end of a run is not readable").caused_by(e)
+        Error::new(Code::Internal, "the stored end of a run cannot be decoded").caused_by(e)
     };
     let reason: RunReason = serde_json::from_value(kept["reason"].clone()).map_err(odd)?;
     let usage = serde_json::from_value(kept["usage"].clone()).map_err(odd)?;

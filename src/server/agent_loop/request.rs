@@ -1,52 +1,60 @@
-//! What a run is asked to do, what it tells on its way, and what it came to.
+//! Types of a run: its request, its events and its result.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::{KEY_BYTES_MAX, RUN_INPUT_MAX, RUN_TOOLS_MAX};
+use vctx_core::limits::KEY_BYTES_MAX;
 use vctx_core::memory::message::Role;
 use vctx_core::memory::receipt;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
-use vctx_core::policy::Principal;
 use vctx_core::policy::turn::Beat;
+use vctx_core::trust::Principal;
 
-/// A message that a run begins with.
+/// Maximum number of input messages of one run.
+const RUN_INPUT_MAX: usize = 1_024;
+/// Maximum number of client tools of one run.
+const RUN_TOOLS_MAX: usize = 128;
+
+/// An input message of a run.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// The text.
+    /// Text of the message.
     pub content: String,
-    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, as `append_fifo` takes them.
+    /// Further fields of the message, named as in `append_fifo`: `name`, `tool_calls`,
+    /// `tool_call_id`, `said_at`.
     pub meta: Map<String, Value>,
-    /// Digest of the conversation up to this message, as a client sees it.
+    /// Digest of the client's conversation thread up to and including this message.
     pub thread: Option<String>,
 }
 
-/// A run.
+/// The request for a run.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// Who asks.
+    /// The caller.
     pub principal: Principal,
-    /// Agent by name.
+    /// Name of the agent.
     pub agent: String,
-    /// The same key is the same run: it is gone on with, and what happened does not happen again.
+    /// Idempotency key: a request with the same key continues the same run, and no step runs twice.
     pub key: String,
-    /// What it begins with; may be empty, after an event that is there already.
+    /// Input messages of the run; empty if the input is an event that is already recorded.
     pub input: Vec<NewMessage>,
-    /// Tools of the client, in the format of the endpoint; the run ends where the model calls one.
+    /// Client tools in the format of the model's endpoint; the run ends when the model calls a
+    /// client tool.
     pub client_tools: Vec<Value>,
-    /// Fields of the request to the model beside messages and tools (`temperature`, …).
+    /// Fields that the request to the model has in addition to messages and tools (`temperature`,
+    /// …).
     pub options: Map<String, Value>,
-    /// Who asks for the next inference.
+    /// Rule that decides when the run starts the next inference.
     pub beat: Beat,
-    /// Memory tools that are offered, by name or `all`; none: as configured.
+    /// Memory tools offered to the model, by name or `all`; `None` for the configured tools.
     pub tools: Option<Vec<String>>,
 }
 
 impl RunRequest {
-    /// Refuses what no run can be begun with.
+    /// Refuses an invalid request.
     pub(super) fn check(&self) -> Result<()> {
         if self.key.is_empty() || self.key.len() > KEY_BYTES_MAX {
             return Err(Error::argument(
@@ -63,65 +71,66 @@ impl RunRequest {
         Ok(())
     }
 
-    /// The key of something that this run writes; hashed where it would be too long.
+    /// Returns the idempotency key of a write of this run, hashed if the key would be too long.
     pub(super) fn key_of(&self, what: &str) -> String {
         let key = format!("{}/{what}", self.key);
         if key.len() <= KEY_BYTES_MAX { key } else { receipt::sha256(&key) }
     }
 }
 
-/// What a run tells on its way.
+/// What a run reports to the caller while the run is in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {
     /// An inference begins.
     Turn {
-        /// Its place in the run, from 1.
+        /// Number of the turn in the run, from 1.
         n: u64,
     },
-    /// Text of the answer, going on where the last piece of this turn ended.
+    /// A piece of the answer's text, which follows the earlier pieces of this turn.
     Text {
-        /// The piece.
+        /// Text of the piece.
         text: String,
     },
-    /// A memory tool is called.
+    /// A call to a memory tool begins.
     Called {
         /// Id of the call.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
     },
-    /// It has its result.
+    /// A call to a memory tool has a result.
     Returned {
         /// Id of the call.
         id: String,
-        /// Whether it succeeded.
+        /// Whether the call succeeded.
         ok: bool,
     },
-    /// Nothing happens for a while.
+    /// The run waits before it continues.
     Waiting {
-        /// How long, in milliseconds.
+        /// Duration of the wait, in milliseconds.
         ms: u64,
-        /// Why, in a word.
+        /// Reason for the wait, in one word.
         why: String,
     },
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunEnd {
-    /// Why it ended.
+    /// Reason why the run ended.
     pub reason: RunReason,
-    /// Text of the last answer; empty where there was none.
+    /// Text of the last answer; empty if there is none.
     pub text: String,
-    /// Calls of the client's own tools in the last answer: their results begin the next run.
+    /// Client-tool calls in the last answer; the client sends their results as input of the next
+    /// run.
     pub client_calls: Vec<ToolCall>,
-    /// Tokens of all inferences, as the provider counted them, or as they are estimated where it does not say.
+    /// Tokens of all inferences of the run, counted by the provider or estimated.
     pub usage: Usage,
-    /// Inferences.
+    /// Number of inferences in the run.
     pub turns: u64,
-    /// Seq of the last answer; 0 where there was none.
+    /// Position (`seq`) of the last answer, or 0.
     pub last_seq: u64,
-    /// What was wrong with the model, where that ended the run.
+    /// The model's fault that ended the run, if any.
     pub fault: Option<String>,
 }

@@ -1,20 +1,26 @@
-//! Runs that a schedule causes: nobody listens, and the event stands in the queue already.
+//! Starts runs for schedule ticks: the tick's event is already in the queue, and no caller waits
+//! for the result.
 
-use async_trait::async_trait;
 use serde_json::Map;
 use tokio::sync::mpsc;
 
 use super::processor::Processor;
 use super::request::RunRequest;
-use crate::dispatch::Runner;
+use crate::limits::RUN_EVENTS_WAITING;
 use vctx_core::error::Result;
-use vctx_core::limits::RUN_EVENTS_WAITING;
-use vctx_core::policy::Principal;
 use vctx_core::policy::turn::Beat;
+use vctx_core::trust::Principal;
 
-#[async_trait]
-impl Runner for Processor {
-    async fn tick(
+impl Processor {
+    /// Runs an agent's model from a tick's event until the model yields. The event is the message
+    /// `event_seq` of the agent's queue. `key` is the idempotency key of the run: an interrupted
+    /// run continues under the same key, on any server.
+    ///
+    /// # Errors
+    ///
+    /// After a temporary error (status 409, 429 or 5xx), another attempt with the same key
+    /// continues the run; any other error ends the run.
+    pub async fn tick(
         &self,
         principal: &Principal,
         agent: &str,
@@ -34,8 +40,7 @@ impl Runner for Processor {
         let (events, mut told) = mpsc::channel(RUN_EVENTS_WAITING);
         let listen = async { while told.recv().await.is_some() {} };
         let (end, ()) = tokio::join!(self.run(request, events), listen);
-        let end = end?;
-        tracing::debug!(agent, event_seq, turns = end.turns, "the run of a tick ended");
+        tracing::debug!(agent, event_seq, turns = end?.turns, "the run of a tick ended");
         Ok(())
     }
 }

@@ -1,45 +1,47 @@
-//! Which tools a run offers, under which names, and which call a model's call is.
+//! The tools of a run, and the parsing of a model's calls.
 
 use serde_json::{Map, Value};
 
 use super::processor::{Processor, ProcessorSettings};
 use super::request::RunRequest;
-use vctx_core::dialect::{ALL_TOOLS, Dialect, Format, Offered, Translated, translate};
+use vctx_core::dialect::{ALL_TOOLS, Dialect, Format, OfferedTool, Translated, translate};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::{TokenCounter, receipt};
 
-/// The tools of a run.
+/// The tools that a run offers to the model.
 pub(super) struct Toolbox {
-    /// Schemas as they are sent, the client's own behind ours.
+    /// Schemas of the tools as sent to the model: memory tools first, then client tools.
     pub(super) schemas: Vec<Value>,
-    /// What they take of the window, in tokens: their text as it is sent, which is more than most providers make of it.
+    /// Tokens of the tool schemas in the window; the estimate is higher than the count of most
+    /// providers.
     pub(super) tokens: u64,
-    /// SHA-256 of that text; empty where nothing is offered.
+    /// SHA-256 of the serialized tool schemas; empty without tools.
     pub(super) digest: String,
     dialect: Dialect,
-    /// Names of ours.
+    /// Names of the memory tools that the run offers.
     own: Vec<&'static str>,
-    /// Names of the client's.
+    /// Names of the client tools that the run offers.
     client: Vec<String>,
 }
 
-/// What a model's call is.
+/// A parsed call of the model.
 pub(super) enum Meant {
-    /// One of ours, with its arguments as they came, and whether the model asks to be called again by it.
+    /// A call to a memory tool, with its raw arguments and whether the model requests another
+    /// inference.
     Ours { call: Box<Translated>, arguments: Map<String, Value>, asked_beat: bool },
-    /// One of the client's.
+    /// A call to a client tool.
     Client,
 }
 
 impl Toolbox {
-    /// The tools of a request, as it names them or as configured.
+    /// Returns the tools that a request names, or else the configured tools.
     pub(super) fn of(
         processor: &Processor,
         request: &RunRequest,
         counter: &dyn TokenCounter,
     ) -> Result<Self> {
         let settings = &processor.settings;
-        let named = named(request, settings);
+        let named = tool_names(request, settings);
         let client: Vec<String> = request.client_tools.iter().map(name_of).collect();
         let known = settings.dialect.tools();
         let all = named.contains(&ALL_TOOLS);
@@ -49,11 +51,11 @@ impl Toolbox {
             let text = format!("no tool {name}: use {ALL_TOOLS}, or some of {}", names.join(", "));
             return Err(Error::argument("tools", text));
         }
-        // A client's own tool goes before one of ours of the same name.
+        // A client tool replaces a memory tool of the same name.
         let offered = known.into_iter().filter(|tool| {
             (all || named.contains(&tool.name)) && !client.iter().any(|name| name == tool.name)
         });
-        let offered: Vec<Offered> = offered.collect();
+        let offered: Vec<OfferedTool> = offered.collect();
         let format = Format::OpenaiChat;
         let mut schemas: Vec<Value> =
             offered.iter().map(|tool| format.tool(tool, settings.strict)).collect();
@@ -68,13 +70,13 @@ impl Toolbox {
         Ok(Self { schemas, tokens, digest, dialect, own, client })
     }
 
-    /// Whether it holds tools of the memory.
+    /// Returns whether the run offers memory tools.
     pub(super) fn has_own(&self) -> bool {
         !self.own.is_empty()
     }
 
-    /// What a call means, or what is wrong with it.
-    pub(super) fn meant(&self, name: &str, mut arguments: Map<String, Value>) -> Result<Meant> {
+    /// Parses a model's call; on failure returns an error whose message is meant for the model.
+    pub(super) fn parse(&self, name: &str, mut arguments: Map<String, Value>) -> Result<Meant> {
         if self.client.iter().any(|client| client == name) {
             return Ok(Meant::Client);
         }
@@ -82,10 +84,12 @@ impl Toolbox {
             let text = format!("no tool of that name: use one of {}", self.own.join(", "));
             return Err(Error::new(Code::ToolNotFound, text));
         }
-        // Keys and revisions are the run's affair.
+        // The run sets the idempotency key and revision of each call; the model's values are
+        // dropped.
         arguments.remove("_rev");
         arguments.remove("idempotency_key");
-        // Our own tools know no such argument; models that learned it elsewhere give it all the same.
+        // vctx's own tools have no `request_heartbeat` argument, but models that learned it from
+        // other memory systems send it anyway.
         let requested = self.dialect == Dialect::Vctx
             && arguments.remove("request_heartbeat") == Some(Value::Bool(true));
         let call = translate(self.dialect, name, arguments.clone())?;
@@ -94,16 +98,17 @@ impl Toolbox {
     }
 }
 
-/// The memory tools that a run offers, by name: as it says, else as configured, else those for a chat.
-fn named<'a>(request: &'a RunRequest, settings: &'a ProcessorSettings) -> Vec<&'a str> {
+/// Returns the names of the offered memory tools: from the request, else from the configuration,
+/// else the dialect's chat tools.
+fn tool_names<'a>(request: &'a RunRequest, settings: &'a ProcessorSettings) -> Vec<&'a str> {
     match (&request.tools, settings.tools.is_empty()) {
         (Some(named), _) => named.iter().map(String::as_str).collect(),
         (None, false) => settings.tools.iter().map(String::as_str).collect(),
-        (None, true) => settings.dialect.chat_tools().to_vec(),
+        (None, true) => settings.dialect.chat_tools(),
     }
 }
 
-/// Name of a client's tool: `function.name`, or `name` where it stands alone.
+/// Returns the name of a client tool, from `function.name` or a top-level `name`.
 fn name_of(schema: &Value) -> String {
     let name = schema.pointer("/function/name").or_else(|| schema.get("name"));
     name.and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,28 +1,35 @@
-//! One run on its way: inference, calls, beat, and again, until something ends it.
+//! Runs the steps of a run (inference, calls, heartbeat) until one of them ends the run.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::asking::Inference;
+use super::inference::Inference;
 use super::processor::Processor;
-use super::records::{Said, spoken};
+use super::records::{ModelAnswer, spoken};
 use super::request::{RunEnd, RunEvent, RunRequest};
-use super::seen::Seen;
+use super::revisions::KnownRevisions;
 use super::toolbox::Toolbox;
+use crate::agent_loop::limits::RUN_BEAT_MS_MAX;
 use crate::models::chat::ChatModel;
 use vctx_base::clock;
 use vctx_core::error::{Code, Result};
-use vctx_core::limits::{
-    RUN_BEAT_MS_MAX, RUN_MS_MAX, RUN_READER_MS_MAX, RUN_REPAIRS_MAX, RUN_TURNS_MAX,
-};
+use vctx_core::limits::RUN_REPAIRS_MAX;
 use vctx_core::memory::core::Offered;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
 use vctx_core::policy::turn::{Beaten, Next, next};
-use vctx_core::tools::{Call, PatchAgent, Tool, decode, decode_as};
+use vctx_core::tools::{Call, PatchAgent, Tool, decode_as};
 
-/// A run on its way.
+/// Maximum number of inferences in one run.
+const RUN_TURNS_MAX: u64 = 1_100;
+/// Maximum duration of a run, in milliseconds; after this time the run starts no inference.
+const RUN_MS_MAX: u64 = 1_800_000;
+/// Longest wait for a caller that does not read its events, in milliseconds; after this time the
+/// run is cancelled.
+const RUN_READER_MS_MAX: u64 = 4_000;
+
+/// A run in progress.
 pub(super) struct Walk<'a> {
     pub(super) processor: &'a Processor,
     pub(super) model: &'a dyn ChatModel,
@@ -30,23 +37,23 @@ pub(super) struct Walk<'a> {
     pub(super) owner: &'a str,
     pub(super) events: &'a mpsc::Sender<RunEvent>,
     begun: Instant,
-    /// Whether an earlier try may have written what comes next.
+    /// Whether an earlier attempt of the run may already have written the next step.
     pub(super) resuming: bool,
-    /// Answers in a row that could not be understood.
+    /// Number of consecutive unusable answers.
     pub(super) repairs: u32,
     pub(super) usage: Usage,
     pub(super) turns: u64,
-    /// What the model knows of core memory.
-    pub(super) seen: Seen,
-    /// When the lease was last renewed.
+    /// The core revisions that the model knows.
+    pub(super) seen: KnownRevisions,
+    /// Time of the last renewal of the run's lease.
     pub(super) held: Instant,
     pub(super) fault: Option<String>,
-    last: Option<Said>,
+    last: Option<ModelAnswer>,
     client_calls: Vec<ToolCall>,
 }
 
 impl<'a> Walk<'a> {
-    /// A run that holds its lease.
+    /// Makes a run whose lease this server already holds.
     pub(super) fn new(
         processor: &'a Processor,
         model: &'a dyn ChatModel,
@@ -66,7 +73,7 @@ impl<'a> Walk<'a> {
             repairs: 0,
             usage: Usage::default(),
             turns: 0,
-            seen: Seen::default(),
+            seen: KnownRevisions::default(),
             held: now,
             fault: None,
             last: None,
@@ -74,7 +81,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes until something ends the run. An error is the server's own: what is written stands.
+    /// Runs the agent's model until a step ends the run. Errors are server faults; the run's
+    /// recorded steps stay.
     pub(super) async fn go(&mut self) -> Result<RunReason> {
         let toolbox = self.offer().await?;
         let mut seen = self.request.input.is_empty();
@@ -99,7 +107,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Says what is offered in this run: it takes room in the window like a message.
+    /// Records the offered tools, since their schemas take room in the window.
     async fn offer(&self) -> Result<Toolbox> {
         let (who, agent) = (&self.request.principal, &self.request.agent);
         let (core, _) = self.processor.executor.peek(who, agent, "").await?;
@@ -110,12 +118,12 @@ impl<'a> Walk<'a> {
             let arguments = Map::from_iter([("tools".to_owned(), json!(offered))]);
             let patch = decode_as::<PatchAgent>(arguments.clone())?.checked()?;
             let key = Some(self.processor.executor.fresh_id());
-            self.processor.call(self.request, Call::PatchAgent(patch), arguments, key).await?;
+            self.processor.call(self.request, Call::from(patch), arguments, key).await?;
         }
         Ok(toolbox)
     }
 
-    /// What the run came to.
+    /// Returns the result of the run.
     pub(super) fn end(&self, reason: RunReason) -> RunEnd {
         let (text, last_seq) = match &self.last {
             Some(said) => (spoken(said), said.seq),
@@ -136,7 +144,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One inference with everything that follows from it; the reason if the run ends with it.
+    /// Runs one inference and the calls of the model's answer. Returns the reason if the run ends,
+    /// otherwise `None`.
     async fn turn(&mut self, toolbox: &Toolbox) -> Result<Option<RunReason>> {
         let n = self.turns;
         let said = match self.on_record(n).await? {
@@ -168,7 +177,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One more answer that could not be understood.
+    /// Counts an unusable answer of the model, and ends the run after too many.
     fn repaired(&mut self) -> Option<RunReason> {
         self.repairs += 1;
         (self.repairs > RUN_REPAIRS_MAX).then_some(RunReason::Repairs)
@@ -182,14 +191,15 @@ impl<'a> Walk<'a> {
             self.seen = seen;
             return Ok(OnRecord::Answer(said));
         }
-        if self.processor.kept(self.request, &format!("fault/{n}")).await?.is_some() {
+        if self.processor.stored_result(self.request, &format!("fault/{n}")).await?.is_some() {
             return Ok(OnRecord::Fault);
         }
         self.resuming = false;
         Ok(OnRecord::Nothing)
     }
 
-    /// Asks the server whether the model may be called again; waits where it has to. The reason if it may not.
+    /// Records a heartbeat, and waits if the heartbeat limit requires it. If the run must end,
+    /// returns the reason.
     async fn beat(&mut self, n: u64, wait_ms: u64) -> Result<Option<RunReason>> {
         let arguments: Map<String, Value> =
             Map::from_iter([("state".to_owned(), json!("continue"))]);
@@ -200,7 +210,7 @@ impl<'a> Walk<'a> {
             if wait_ms > 0 && !self.wait(wait_ms, "heartbeat").await? {
                 return Ok(Some(RunReason::Cancelled));
             }
-            let call = decode(Tool::RecordHeartbeat, arguments.clone())?;
+            let call = Tool::RecordHeartbeat.decode(arguments.clone())?;
             let made =
                 self.processor.call(self.request, call, arguments.clone(), Some(key.clone())).await;
             match made {
@@ -224,7 +234,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Waits, with the lease renewed; false if whoever asked went away.
+    /// Waits while renewing the run's lease; returns `false` if the caller disconnected.
     pub(super) async fn wait(&mut self, ms: u64, why: &str) -> Result<bool> {
         self.tell(RunEvent::Waiting { ms, why: why.into() }).await;
         let until = clock::now() + Duration::from_millis(ms);
@@ -239,24 +249,25 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Tells what happens; one who does not read for long counts as gone.
+    /// Sends an event of the run to the caller; a caller that does not read for too long counts as
+    /// disconnected.
     pub(super) async fn tell(&mut self, event: RunEvent) -> bool {
         let limit = Duration::from_millis(RUN_READER_MS_MAX);
         matches!(tokio::time::timeout(limit, self.events.send(event)).await, Ok(Ok(())))
     }
 
-    /// Whether nobody listens any more.
+    /// Returns whether the caller disconnected.
     pub(super) fn is_cancelled(&self) -> bool {
         self.events.is_closed()
     }
 }
 
-/// Longest sleep between two looks at whoever waits, in milliseconds.
+/// Longest sleep between two checks of the caller's connection, in milliseconds.
 const WAIT_STEP_MS: u64 = 250;
 
-/// What an earlier try left of a turn.
+/// What an earlier attempt of the run recorded for a turn.
 enum OnRecord {
-    Answer(Said),
+    Answer(ModelAnswer),
     Fault,
     Nothing,
 }

@@ -1,4 +1,5 @@
-//! The routes in front of several places: what names an agent goes to its place, what names none is found out or asked of all.
+//! HTTP routes for several databases: sends a request for one agent to the agent's database, and
+//! any other request to all databases.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,46 +14,55 @@ use axum::routing::{any, get, post};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::database::{Database, Databases};
 use super::lists::{agents, models, places, ready};
 use super::moving::move_agent;
-use super::place::{Place, Places};
 use super::rendezvous::chosen;
-use crate::executor::{Executor, Found, Located};
+use crate::executor::{AgentLocation, Executor, Located};
 use crate::http::IntoProblem as _;
-use crate::http::{HowMuch, Known, bytes_within, object_of};
+use crate::http::{CountKnown, KnownMessages, bytes_within, object_of};
+use crate::limits::{CALLS_IN_FLIGHT_MAX, HISTORY_BYTES_MAX};
 use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    CALLS_IN_FLIGHT_MAX, HISTORY_BYTES_MAX, HOPS_MAX, MOVE_WAIT_MS_MAX, MOVE_WAIT_PAUSE_MS,
-    MOVES_AT_ONCE, PLACES_KNOWN_MAX,
-};
 use vctx_core::memory::receipt::sha256;
-use vctx_core::openai::Named;
-use vctx_core::policy::{Actor, Principal, Scope, admit};
+use vctx_core::openai::RequestedAgent;
+use vctx_core::trust::{Actor, Principal, Scope, admit};
 
-/// Several places behind one socket.
+/// Maximum number of agents whose database a server remembers; a full cache is emptied.
+const PLACES_KNOWN_MAX: usize = 100_000;
+/// Maximum number of concurrent moves of one server; each move has an open file.
+const MOVES_AT_ONCE: usize = 4;
+/// Longest wait of a call until the move of its agent ends, in milliseconds.
+const MOVE_WAIT_MS_MAX: u64 = 20_000;
+/// First and longest pause between two attempts of a call that waits for a move, in milliseconds.
+const MOVE_WAIT_PAUSE_MS: (u64, u64) = (5, 100);
+/// Maximum number of times that one call is redirected to another database.
+const HOPS_MAX: u32 = 8;
+
+/// Several databases served at one socket.
 pub struct Fleet {
-    pub(super) places: Places,
+    pub(super) places: Databases,
     tenant: String,
-    /// Where agents were last: a guess that the place itself corrects.
+    /// Last known database of each agent. If the named database turns out not to have the agent,
+    /// the name is corrected.
     known: Mutex<HashMap<String, String>>,
     pub(super) moves: Arc<Semaphore>,
-    /// Calls whose bodies are held.
+    /// Permits for requests whose body is held in memory.
     in_flight: Arc<Semaphore>,
 }
 
-/// The header that names an agent.
+/// The request header that names an agent.
 const AGENT: &str = "x-vctx-agent";
 
 impl Fleet {
-    /// All places; the home place is open.
-    pub fn new(places: Places, tenant: String) -> Self {
+    /// Makes a fleet of the given databases; the home database must already be open.
+    pub fn new(places: Databases, tenant: String) -> Self {
         let moves = Arc::new(Semaphore::new(MOVES_AT_ONCE));
         let in_flight = Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX));
         Self { places, tenant, known: Mutex::default(), moves, in_flight }
     }
 
-    /// The routes of the listener.
+    /// Returns the HTTP routes of the listener for all databases.
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/v1/agents", get(agents))
@@ -70,12 +80,12 @@ impl Fleet {
             .with_state(Arc::clone(self))
     }
 
-    /// Whoever knows where agents are.
+    /// Returns the executor of the home database, which has the directory.
     pub(super) fn home(&self) -> Result<Arc<Executor>> {
         Ok(self.places.home().opened()?.executor)
     }
 
-    /// An agent of this server's tenant.
+    /// Returns the scope of an agent: its name, with the tenant of this server.
     pub(super) fn scope(&self, agent: &str) -> Result<Scope> {
         let actor = Actor { uid: 0, pid: 0, label: None };
         admit(&Principal { actor, tenant: self.tenant.clone() }, agent)
@@ -85,7 +95,7 @@ impl Fleet {
         self.known.lock().expect("no holder panics").get(scope.key()).cloned()
     }
 
-    /// Remembers where an agent was.
+    /// Remembers which database has the agent.
     pub(super) fn note(&self, scope: &Scope, place: &str) {
         let mut known = self.known.lock().expect("no holder panics");
         if known.get(scope.key()).is_some_and(|noted| noted == place) {
@@ -97,9 +107,10 @@ impl Fleet {
         known.insert(scope.key().to_owned(), place.to_owned());
     }
 
-    /// Where an agent is by the directory, or would be made.
+    /// Returns the agent's database according to the directory; for a new agent, chooses a
+    /// database.
     pub(super) async fn whereabouts(&self, scope: &Scope) -> Result<Whereabouts> {
-        let Found { row, here } = self.home()?.located(scope).await?;
+        let AgentLocation { row, here } = self.home()?.transfers().located(scope).await?;
         Ok(match row {
             Some(Located { place, moving }) => Whereabouts { place, moving: moving.is_some() },
             None if here => {
@@ -109,43 +120,35 @@ impl Fleet {
         })
     }
 
-    /// Where something new goes.
+    /// Chooses the database for a new agent.
     fn fresh(&self, key: &str) -> Result<String> {
         chosen(self.places.taking(), key).map(str::to_owned).ok_or_else(|| {
-            let text = "no place takes new agents: set `takes_new` of one";
+            let text = "no database accepts new agents: set `takes_new` of one";
             Error::new(Code::NotReady, text)
         })
     }
 
-    /// Sends a request with a body that is held to the place of its agent, and after it if the agent moves meanwhile. A place that
-    /// does not have the agent has done nothing, so that the request can be sent on.
-    async fn to_agent(&self, parts: &Parts, body: &Bytes, scope: &Scope) -> Response {
+    /// Sends a request to the agent's database, and to the next database if the agent has moved. A
+    /// database without the agent refuses the request and changes nothing, so another database can
+    /// answer the request.
+    async fn to_agent(&self, parts: &Parts, body: &Bytes, scope: &Scope) -> Result<Response> {
         let begun = clock::now();
         let (first, longest) = MOVE_WAIT_PAUSE_MS;
         let (mut hops, mut pause) = (0, first);
         let mut at = match self.guess(scope) {
             Some(place) => place,
-            None => match self.whereabouts(scope).await {
-                Ok(found) => found.place,
-                Err(error) => return error.into_problem(),
-            },
+            None => self.whereabouts(scope).await?.place,
         };
         loop {
-            let place = match self.places.named(&at) {
-                Ok(place) => place,
-                Err(error) => return error.into_problem(),
-            };
+            let place = self.places.by_name(&at)?;
             let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
             let response = place.answer(request).await;
             let code = response.extensions().get::<Code>().copied();
             let Some(Code::AgentNotFound | Code::AgentElsewhere | Code::AgentMoving) = code else {
                 self.note(scope, &at);
-                return response;
+                return Ok(response);
             };
-            let found = match self.whereabouts(scope).await {
-                Ok(found) => found,
-                Err(error) => return error.into_problem(),
-            };
+            let found = self.whereabouts(scope).await?;
             if found.place != at && hops < HOPS_MAX {
                 hops += 1;
                 at = found.place;
@@ -154,18 +157,20 @@ impl Fleet {
             let moving = found.moving || code == Some(Code::AgentMoving);
             let waited = begun.elapsed() > Duration::from_millis(MOVE_WAIT_MS_MAX);
             if !moving || waited {
-                return response;
+                return Ok(response);
             }
             tokio::time::sleep(Duration::from_millis(pause)).await;
             pause = (pause * 2).min(longest);
         }
     }
 
-    /// A conversation that names no agent goes where most of it is known; a new one to a place that takes new agents.
+    /// Sends a conversation whose request names no agent to the database that knows the most of the
+    /// conversation's messages. If no database knows any, chooses a database that accepts new
+    /// agents.
     async fn unnamed(&self, parts: &Parts, body: &Bytes) -> Result<Response> {
-        let ask = |place: &Arc<Place>| {
+        let ask = |place: &Arc<Database>| {
             let (place, mut parts) = (Arc::clone(place), parts.clone());
-            parts.extensions.insert(HowMuch);
+            parts.extensions.insert(CountKnown);
             let request = Request::from_parts(parts, Body::from(body.clone()));
             tokio::spawn(async move {
                 let answer = place.answer(request).await;
@@ -173,13 +178,13 @@ impl Fleet {
             })
         };
         let asked: Vec<_> = self.places.all().iter().map(ask).collect();
-        let mut best: Option<(Known, Arc<Place>)> = None;
+        let mut best: Option<(KnownMessages, Arc<Database>)> = None;
         let mut refused = None;
         for asked in asked {
             let (place, answer) = asked.await.map_err(|e| {
-                Error::new(Code::Internal, "a place was not asked to the end").caused_by(e)
+                Error::new(Code::Internal, "a request to a database panicked").caused_by(e)
             })?;
-            match answer.extensions().get::<Known>() {
+            match answer.extensions().get::<KnownMessages>() {
                 Some(known) if known.0 == 0 => {}
                 Some(known) if best.as_ref().is_some_and(|(most, _)| most >= known) => {}
                 Some(known) => best = Some((*known, place)),
@@ -188,18 +193,19 @@ impl Fleet {
         }
         let place = match (best, refused) {
             (Some((_, place)), _) => place,
-            // Where one place cannot say, nobody may begin anew what may stand there.
+            // While one database does not answer, no new conversation begins, since that database
+            // may already have the conversation.
             (None, Some(refused)) => return Ok(refused),
             (None, None) => {
                 let digest = sha256(&String::from_utf8_lossy(body));
-                Arc::clone(self.places.named(&self.fresh(&digest)?)?)
+                Arc::clone(self.places.by_name(&self.fresh(&digest)?)?)
             }
         };
         Ok(place.answer(Request::from_parts(parts.clone(), Body::from(body.clone()))).await)
     }
 }
 
-/// Where an agent is.
+/// The database of an agent, and whether the agent is being moved.
 pub(super) struct Whereabouts {
     pub(super) place: String,
     pub(super) moving: bool,
@@ -223,37 +229,39 @@ async fn below_agent(
     held(&fleet, &agent, request).await
 }
 
-/// Holds the body, so that it can be sent on.
+/// Answers a request whose body is held in memory, so that the request can be sent several times.
 async fn held(fleet: &Fleet, agent: &str, request: Request) -> Response {
     let Ok(scope) = fleet.scope(agent) else {
-        // A name that is none is refused as ever.
+        // The home database refuses a request with an invalid agent name.
         return fleet.places.home().answer(request).await;
     };
-    match body_of(fleet, request).await {
-        Ok((parts, bytes, _place)) => fleet.to_agent(&parts, &bytes, &scope).await,
-        Err(error) => error.into_problem(),
-    }
+    let answered = async {
+        let (parts, bytes, _permit) = body_of(fleet, request).await?;
+        fleet.to_agent(&parts, &bytes, &scope).await
+    };
+    answered.await.unwrap_or_else(|error| error.into_problem())
 }
 
-/// Reads the body of a request, if there is room for one more.
+/// Reads the body of a request, and takes one of the permits for bodies in memory.
 async fn body_of(fleet: &Fleet, request: Request) -> Result<(Parts, Bytes, OwnedSemaphorePermit)> {
-    let place = Arc::clone(&fleet.in_flight).try_acquire_owned().map_err(|_| {
+    let permit = Arc::clone(&fleet.in_flight).try_acquire_owned().map_err(|_| {
         let text =
             format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
         Error::new(Code::Overloaded, text)
     })?;
     let (parts, body) = request.into_parts();
-    Ok((parts, Bytes::from(bytes_within(body, HISTORY_BYTES_MAX).await?), place))
+    Ok((parts, Bytes::from(bytes_within(body, HISTORY_BYTES_MAX).await?), permit))
 }
 
-/// A body that is too long to be held goes to the place that the directory says.
+/// Forwards a request whose body is too long for memory to the database that the directory names
+/// for the agent.
 async fn streamed(State(fleet): Fleeted, Path(agent): Path<String>, request: Request) -> Response {
     let Ok(scope) = fleet.scope(&agent) else {
         return fleet.places.home().answer(request).await;
     };
     let place = async {
         let found = fleet.whereabouts(&scope).await?;
-        fleet.places.named(&found.place)
+        fleet.places.by_name(&found.place)
     };
     match place.await {
         Ok(place) => place.answer(request).await,
@@ -262,18 +270,19 @@ async fn streamed(State(fleet): Fleeted, Path(agent): Path<String>, request: Req
 }
 
 async fn conversation(State(fleet): Fleeted, request: Request) -> Response {
-    let (parts, bytes, _place) = match body_of(&fleet, request).await {
-        Ok(read) => read,
-        Err(error) => return error.into_problem(),
-    };
+    conversed(&fleet, request).await.unwrap_or_else(|error| error.into_problem())
+}
+
+async fn conversed(fleet: &Fleet, request: Request) -> Result<Response> {
+    let (parts, bytes, _permit) = body_of(fleet, request).await?;
     let named = || {
         let model = object_of(&bytes).ok()?.get("model")?.as_str()?.to_owned();
         let header = parts.headers.get(AGENT).and_then(|value| value.to_str().ok());
-        let agent = Named::of(None, &model, header).ok()?.agent?;
+        let agent = RequestedAgent::of(None, &model, header).ok()?.agent?;
         fleet.scope(&agent).ok()
     };
-    if let Some(scope) = named() {
-        return fleet.to_agent(&parts, &bytes, &scope).await;
+    match named() {
+        Some(scope) => fleet.to_agent(&parts, &bytes, &scope).await,
+        None => fleet.unnamed(&parts, &bytes).await,
     }
-    fleet.unnamed(&parts, &bytes).await.unwrap_or_else(|error| error.into_problem())
 }

@@ -1,4 +1,4 @@
-//! What is asked of all places at once: their agents, their models, whether they are ready.
+//! Answers requests that concern all databases: the lists of agents and models, and readiness.
 
 use std::sync::Arc;
 
@@ -10,88 +10,122 @@ use axum::{Extension, extract::FromRequestParts as _};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
+use super::database::Database;
 use super::fleet::Fleet;
-use super::place::Place;
+use crate::executor::AGENTS_PAGE;
 use crate::http::IntoProblem as _;
-use crate::http::{check_operator, json_answer};
+use crate::http::{Query, check_operator, json_answer};
 use vctx_base::socket::PeerActor;
 use vctx_core::error::{Code, Error, Result};
 
-/// What every place answers to a request without a body, or the refusal of one; with the names of those that are away.
-async fn of_all(fleet: &Fleet, request: Request) -> Result<(Vec<(String, Value)>, Vec<String>)> {
+/// Sends a request to a database. Returns the answer, `None` if the database is unavailable, or an
+/// error if the database refused the request.
+async fn asked(place: &Database, request: Request) -> Result<Option<Value>> {
+    let opened = place.opened().is_ok();
+    let answer = place.answer(request).await;
+    if !opened || answer.status().is_server_error() {
+        return Ok(None);
+    }
+    if !answer.status().is_success() {
+        let code = answer.extensions().get::<Code>().copied().unwrap_or(Code::Internal);
+        return Err(Error::new(code, "a database refused the request"));
+    }
+    let broken = |e: axum::Error| {
+        Error::new(Code::Internal, "the answer of a database was cut off").caused_by(e)
+    };
+    let bytes = answer.into_body().collect().await.map_err(broken)?.to_bytes();
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+        Error::new(Code::Internal, "the answer of a database is not JSON").caused_by(e)
+    })
+}
+
+/// Sends a request without a body to all databases. Returns the answers of the available databases,
+/// or an error if a database refused the request.
+async fn of_all(fleet: &Fleet, request: Request) -> Result<Vec<Value>> {
     let (parts, _) = request.into_parts();
-    let ask = |place: &Arc<Place>| {
+    let ask = |place: &Arc<Database>| {
         let place = Arc::clone(place);
         let request = Request::from_parts(parts.clone(), Body::empty());
-        tokio::spawn(async move {
-            let opened = place.opened().is_ok();
-            (place.name().to_owned(), opened, place.answer(request).await)
-        })
+        tokio::spawn(async move { asked(&place, request).await })
     };
-    let asked: Vec<_> = fleet.places.all().iter().map(ask).collect();
-    let (mut told, mut away) = (Vec::new(), Vec::new());
-    for asked in asked {
-        let (name, opened, answer) = asked.await.map_err(|e| {
-            Error::new(Code::Internal, "a place was not asked to the end").caused_by(e)
+    let running: Vec<_> = fleet.places.all().iter().map(ask).collect();
+    let mut told = Vec::new();
+    for task in running {
+        let answer = task.await.map_err(|e| {
+            Error::new(Code::Internal, "a request to a database panicked").caused_by(e)
         })?;
-        let passing = answer.status().is_server_error();
-        match (opened, answer.status().is_success()) {
-            (true, true) => {
-                let broken = |e: axum::Error| {
-                    Error::new(Code::Internal, "the answer of a place was cut off").caused_by(e)
-                };
-                let bytes = answer.into_body().collect().await.map_err(broken)?.to_bytes();
-                let value = serde_json::from_slice(&bytes).map_err(|e| {
-                    Error::new(Code::Internal, "the answer of a place is no JSON").caused_by(e)
-                })?;
-                told.push((name, value));
-            }
-            (true, false) if !passing => {
-                let code = answer.extensions().get::<Code>().copied().unwrap_or(Code::Internal);
-                return Err(Error::new(code, "a place refused the request"));
-            }
-            _ => away.push(name),
-        }
+        told.extend(answer?);
     }
-    Ok((told, away))
+    Ok(told)
 }
 
-/// The agents of all places.
+/// Lists the agents of all databases: first those of the home database by name, then those of the
+/// next database.
 pub(super) async fn agents(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
-    let (told, away) = match of_all(&fleet, request).await {
-        Ok(all) => all,
-        Err(error) => return error.into_problem(),
+    match page_of_agents(&fleet, request).await {
+        Ok(page) => json_answer(StatusCode::OK, &page),
+        Err(error) => error.into_problem(),
+    }
+}
+
+/// Returns a page of the list of agents. `next` in the answer names the database and the agent
+/// after which the next page begins.
+async fn page_of_agents(fleet: &Fleet, request: Request) -> Result<Value> {
+    let (parts, _) = request.into_parts();
+    let query = Query::parse(parts.uri.query(), "after and limit")?;
+    let places = fleet.places.all();
+    let unknown = || Error::argument("after", "use `next` of the page before");
+    let (first, mut after) = match query.text("after").filter(|after| !after.is_empty()) {
+        None => (0, ""),
+        Some(given) => {
+            let (place, agent) = given.split_once('/').ok_or_else(unknown)?;
+            (places.iter().position(|one| one.name() == place).ok_or_else(unknown)?, agent)
+        }
     };
-    let mut agents = Vec::new();
-    for (name, mut value) in told {
-        let Value::Array(some) = value["agents"].take() else { continue };
+    let mut left = query.number("limit")?.unwrap_or(AGENTS_PAGE.0);
+    let (mut agents, mut away, mut next) = (Vec::new(), Vec::new(), Value::Null);
+    for place in &places[first..] {
+        let mut parts = parts.clone();
+        parts.uri =
+            format!("/v1/agents?after={after}&limit={left}").parse().map_err(|_| unknown())?;
+        after = "";
+        let Some(mut page) = asked(place, Request::from_parts(parts, Body::empty())).await? else {
+            away.push(place.name());
+            continue;
+        };
+        let Value::Array(some) = page["agents"].take() else { continue };
+        left = left.saturating_sub(some.len() as u64);
         agents.extend(some.into_iter().map(|mut agent| {
-            agent["place"] = name.as_str().into();
+            agent["place"] = place.name().into();
             agent
         }));
+        if let Some(last) = page["next"].as_str() {
+            next = format!("{}/{last}", place.name()).into();
+            break;
+        }
     }
     agents.sort_by(|a, b| a["agent"].as_str().cmp(&b["agent"].as_str()));
-    json_answer(StatusCode::OK, &json!({"agents": agents, "places_away": away}))
+    Ok(json!({"agents": agents, "next": next, "places_away": away}))
 }
 
-/// The models of all places: what answers, and each agent.
+/// Lists the models of all databases: the chat model, and each agent as a model.
 pub(super) async fn models(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
-    let (told, _) = match of_all(&fleet, request).await {
+    let told = match of_all(&fleet, request).await {
         Ok(all) => all,
         Err(error) => return error.into_problem(),
     };
     let mut data: Vec<Value> = Vec::new();
-    for (_, mut value) in told {
+    for mut value in told {
         let Value::Array(some) = value["data"].take() else { continue };
         data.extend(some.into_iter().filter(|one| one["id"].is_string()));
     }
-    // The model itself stands at the head of each list.
+    // Each database's list begins with the same chat model.
     let mut seen = std::collections::HashSet::new();
     data.retain(|one| seen.insert(one["id"].as_str().unwrap_or_default().to_owned()));
     json_answer(StatusCode::OK, &json!({"object": "list", "data": data}))
 }
 
-/// The places, and whether they are reached.
+/// Lists the databases, and says for each database whether the server has reached it.
 pub(super) async fn places(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     let peer = Extension::<PeerActor>::from_request_parts(&mut parts, &()).await;
@@ -99,25 +133,25 @@ pub(super) async fn places(State(fleet): State<Arc<Fleet>>, request: Request) ->
         return Error::new(Code::Internal, "the caller is not known").into_problem();
     };
     match check_operator(peer) {
-        Ok(()) => json_answer(StatusCode::OK, &fleet.places.told()),
+        Ok(()) => json_answer(StatusCode::OK, &fleet.places.state_value()),
         Err(error) => error.into_problem(),
     }
 }
 
-/// Whether the home place is ready, and which others are.
+/// Reports whether the home database is ready, and which of the other databases are ready.
 pub(super) async fn ready(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
     let answer = fleet.places.home().answer(request).await;
     if !answer.status().is_success() {
         return answer;
     }
     let Ok(bytes) = answer.into_body().collect().await else {
-        return Error::new(Code::NotReady, "the answer of the home place was cut off")
+        return Error::new(Code::NotReady, "the answer of the home database was cut off")
             .into_problem();
     };
     let Ok(mut told) = serde_json::from_slice::<Value>(&bytes.to_bytes()) else {
-        return Error::new(Code::NotReady, "the answer of the home place is no JSON")
+        return Error::new(Code::NotReady, "the answer of the home database is not JSON")
             .into_problem();
     };
-    told["places"] = fleet.places.told()["places"].take();
+    told["places"] = fleet.places.state_value()["places"].take();
     json_answer(StatusCode::OK, &told)
 }

@@ -1,11 +1,12 @@
-//! Agents in several databases: each call goes to the place that its agent is in, and an agent moves from one place to another.
+//! Serves agents in several databases: each call runs in its agent's database, and an agent can
+//! move to another database.
 
+mod database;
 mod fleet;
 mod lists;
 mod moving;
-mod place;
 mod rendezvous;
 
+pub use database::{Database, Databases};
 pub use fleet::Fleet;
 pub use moving::Moves;
-pub use place::{Place, Places};

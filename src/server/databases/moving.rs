@@ -1,7 +1,11 @@
-//! An agent moves: nobody writes to it, all of it is written on the other side, its core goes here and is there, what is left is swept.
+//! Moves an agent from a source database to a target database.
 //!
-//! The mover has a name of its own, and every step that takes something away is guarded by it, so that a mover which was thought dead does
-//! no harm. Until the core is gone the agent can stay after all; from then on whoever takes the move up can only finish it.
+//! A move blocks writes to the agent, copies all its rows, moves the core, and deletes the rows
+//! left in the source.
+//!
+//! The mover is the server that carries out the move. Every removal of rows requires the mover's
+//! name, so that a mover whose move was taken over removes nothing. A move can be undone until the
+//! core in the source is removed. After this removal, the move can only be completed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,31 +19,36 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::database::Database;
 use super::fleet::Fleet;
-use super::place::Place;
-use crate::executor::{Executor, Move, MovePhase};
+use crate::executor::{Executor, Move, MovePhase, no_agent, superseded};
 use crate::http::IntoProblem as _;
 use crate::http::{bytes_within, check_operator, json_answer, object_of};
 use crate::jobs::Job;
+use crate::limits::{MOVE_BUSY_MS_MAX, MOVE_LEASE_MS};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_base::socket::PeerActor;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    BODY_BYTES_MAX, MOVE_BUSY_MS_MAX, MOVE_LEASE_MS, MOVE_TRIES_MAX, MOVES_PAUSE_MS,
-};
-use vctx_core::policy::Scope;
+use vctx_core::limits::BODY_BYTES_MAX;
 use vctx_core::tools::decode_as;
+use vctx_core::trust::Scope;
 
-/// Where an agent is to go.
+/// Pause between two searches for interrupted moves, in milliseconds.
+const MOVES_PAUSE_MS: u64 = 1_000;
+/// Maximum number of times that one move copies the rows of an agent. A concurrent write that does
+/// not change the core makes another copy necessary.
+const MOVE_TRIES_MAX: u32 = 5;
+
+/// Body of a request to move an agent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MoveCall {
-    /// Name of the place.
+    /// Name of the target database.
     to: String,
 }
 
-/// Moves an agent. It goes on if the caller leaves.
+/// Moves an agent as an operator requested. The move continues if the caller disconnects.
 pub(super) async fn move_agent(
     State(fleet): State<Arc<Fleet>>,
     Extension(peer): Extension<PeerActor>,
@@ -62,13 +71,13 @@ pub(super) async fn move_agent(
         Err(error) => {
             tracing::error!(%error, "a move panicked");
             let text =
-                "the server made a mistake; the move is gone on with, ask where the agent is";
+                "the server has an internal error; the move continues, ask where the agent is";
             Error::new(Code::Internal, text).into_problem()
         }
     }
 }
 
-/// What came of a move.
+/// The result of an agent's move.
 #[derive(Default)]
 struct Moved {
     state: String,
@@ -77,28 +86,29 @@ struct Moved {
     rev: Option<String>,
 }
 
-/// Why a move did not come to its end.
-enum Stood {
-    /// It may have to go back.
-    Back(Error),
-    /// Whoever takes it up goes on.
-    Still(Error),
+/// Where a failed move of an agent stopped.
+enum MoveFault {
+    /// A fault before the source's core was removed: the move may be undone.
+    Undo(Error),
+    /// A fault after the source's core was removed: a later mover continues the move.
+    Resume(Error),
 }
 
-impl From<Error> for Stood {
+impl From<Error> for MoveFault {
     fn from(error: Error) -> Self {
-        Self::Still(error)
+        Self::Resume(error)
     }
 }
 
 impl Fleet {
-    /// Moves an agent to another place; one that is there already stays.
+    /// Moves an agent to another database, unless the agent is already there.
     async fn moved(&self, scope: &Scope, to: &str) -> Result<Value> {
         let begun = clock::now();
-        let target = self.places.named(to).map_err(|error| Error::argument("to", error.message))?;
+        let target =
+            self.places.by_name(to).map_err(|error| Error::argument("to", error.message))?;
         target.opened()?;
         let _turn = self.moves.try_acquire().map_err(|_| {
-            Error::new(Code::Overloaded, "as many moves are under way as may be: try again later")
+            Error::new(Code::Overloaded, "too many moves are under way: try again later")
         })?;
         let home = self.home()?;
         let found = self.whereabouts(scope).await?;
@@ -107,48 +117,48 @@ impl Fleet {
             json!({"agent": scope.agent(), "from": from, "to": to, "moved": made, "state": moved.state, "rows": moved.rows,
                 "records_left": moved.left, "_rev": moved.rev, "took_ms": ms})
         };
-        let source = self.places.named(&found.place)?.opened()?.executor;
+        let source = self.places.by_name(&found.place)?.opened()?.executor;
         if !found.moving {
-            // It must be somewhere, and the directory must know it.
-            if source.move_look(scope).await?.core.is_none() {
-                let text = "no such agent: create it with PUT /v1/agents/{agent}";
-                return Err(Error::new(Code::AgentNotFound, text));
+            // To be moved, an agent must exist and be in the directory.
+            if source.transfers().move_look(scope).await?.core.is_none() {
+                return Err(no_agent());
             }
-            source.register(scope).await?;
+            source.transfers().register(scope).await?;
         }
         if found.place == to && !found.moving {
             return Ok(told(&found.place, &Moved::default(), false));
         }
-        let by = home.mover();
-        let begun = home.move_begun(scope, &by, to).await?;
+        let by = home.transfers().mover();
+        let begun = home.transfers().move_begun(scope, &by, to).await?;
         let Some(taken) = begun.moving else {
             let text = "another move of this agent is under way: wait until it is done";
             return Err(Error::new(Code::MoveBusy, text));
         };
         let other = (taken.to != to).then(|| taken.to.clone());
         let from = taken.from.clone();
-        let moved = self.driven(scope, &taken).await?;
+        let moved = self.drive(scope, &taken).await?;
         match other {
             None => Ok(told(&from, &moved, true)),
             Some(other) => Err(Error::new(
                 Code::MoveBusy,
-                format!("a move to {other} that was begun before is done now: move it again"),
+                format!("an earlier move to {other} is complete now: move the agent again"),
             )),
         }
     }
 
-    /// Drives a move that is the caller's to its end, with the directory told all the time that its mover lives.
-    async fn driven(&self, scope: &Scope, this: &Move) -> Result<Moved> {
+    /// Carries out the move that a caller requested, and meanwhile renews the move's lease in the
+    /// directory.
+    async fn drive(&self, scope: &Scope, this: &Move) -> Result<Moved> {
         let home = self.home()?;
         let driven = tokio::select! {
             driven = self.steps(scope, this, &home) => driven,
-            lost = renewed(&home, scope, &this.by) => Err(Stood::Still(lost)),
+            lost = renewed(&home, scope, &this.by) => Err(MoveFault::Resume(lost)),
         };
         let (outcome, driven) = match driven {
             Ok(moved) => ("done", Ok(moved)),
-            Err(Stood::Still(error)) => ("cut", Err(error)),
-            Err(Stood::Back(error)) => {
-                let stays = self.given_up(scope, this, &home, &error).await;
+            Err(MoveFault::Resume(error)) => ("cut", Err(error)),
+            Err(MoveFault::Undo(error)) => {
+                let stays = self.undo(scope, this, &home, &error).await;
                 (if stays { "stayed" } else { "cut" }, Err(error))
             }
         };
@@ -161,20 +171,20 @@ impl Fleet {
         scope: &Scope,
         this: &Move,
         home: &Arc<Executor>,
-    ) -> std::result::Result<Moved, Stood> {
-        let (from, to) = (self.places.named(&this.from)?, self.places.named(&this.to)?);
+    ) -> std::result::Result<Moved, MoveFault> {
+        let (from, to) = (self.places.by_name(&this.from)?, self.places.by_name(&this.to)?);
         let mut moved = Moved::default();
         if this.phase == MovePhase::Copy {
-            moved = self.brought(scope, this, from, to).await.map_err(Stood::Back)?;
+            moved = self.copy(scope, this, from, to).await.map_err(MoveFault::Undo)?;
             let target = to.opened()?.executor;
-            moved.rev = target.arrive(scope, &this.by).await?;
-            if !home.move_flipped(scope, &this.by).await? {
+            moved.rev = target.transfers().arrive(scope, &this.by).await?;
+            if !home.transfers().move_flipped(scope, &this.by).await? {
                 return Err(superseded().into());
             }
         }
         self.note(scope, &this.to);
-        from.opened()?.executor.sweep(scope, &this.by).await?;
-        home.move_ended(scope, &this.by).await?;
+        from.opened()?.executor.transfers().sweep(scope, &this.by).await?;
+        home.transfers().move_ended(scope, &this.by).await?;
         tracing::info!(
             agent = scope.key(),
             from = this.from,
@@ -185,24 +195,32 @@ impl Fleet {
         Ok(moved)
     }
 
-    /// Copies the agent until nothing is left to copy, and takes its core away. One that is gone already is brought.
-    async fn brought(&self, scope: &Scope, this: &Move, from: &Place, to: &Place) -> Result<Moved> {
+    /// Copies the agent until both databases have equal rows, then removes the agent's core from
+    /// the source. Copies nothing if an earlier attempt has already removed this core.
+    async fn copy(
+        &self,
+        scope: &Scope,
+        this: &Move,
+        from: &Database,
+        to: &Database,
+    ) -> Result<Moved> {
         let (source, by) = (from.opened()?.executor, this.by.as_str());
-        if source.move_look(scope).await?.core.is_none() {
+        if source.transfers().move_look(scope).await?.core.is_none() {
             return Ok(Moved::default());
         }
         let target = to.opened()?.executor;
-        source.leave(scope, by, &this.to).await?;
+        source.transfers().leave(scope, by, &this.to).await?;
         for _ in 0..MOVE_TRIES_MAX {
-            let carried = source.carried(scope).await?;
-            target.take_in(scope, by, &carried).await?;
-            // Something that is written beside the core may have begun before the agent was about to leave.
-            if !source.is_as(scope, &carried).await? {
+            let carried = source.transfers().carried(scope).await?;
+            target.transfers().take_in(scope, by, &carried).await?;
+            // A write that does not change the agent's core may have begun before the move blocked
+            // writes.
+            if !source.transfers().is_as(scope, &carried).await? {
                 continue;
             }
-            if !source.depart(scope, by, &this.to).await? {
-                // The answer to a first try may have been lost.
-                let look = source.move_look(scope).await?;
+            if !source.transfers().depart(scope, by, &this.to).await? {
+                // The response to an earlier attempt of this step may have been lost.
+                let look = source.transfers().move_look(scope).await?;
                 if look.core.is_some() || look.departed.as_deref() != Some(this.to.as_str()) {
                     return Err(superseded());
                 }
@@ -214,27 +232,29 @@ impl Fleet {
                 rev: None,
             });
         }
-        let text = "the agent was different each time that it was copied: try again later";
+        let text = "writes changed the agent during each copy: try again later";
         Err(Error::new(Code::MoveBusy, text))
     }
 
-    /// Lets an agent stay whose move failed before its core was gone; whether it does. Where that cannot be done now, the next one that
-    /// takes the move up does it, or finishes it.
-    async fn given_up(&self, scope: &Scope, this: &Move, home: &Executor, error: &Error) -> bool {
+    /// Undoes a failed move if the source still has the core, and returns whether the move was
+    /// undone. Otherwise the next mover undoes or completes the move.
+    async fn undo(&self, scope: &Scope, this: &Move, home: &Executor, error: &Error) -> bool {
         let back = async {
-            let source = self.places.named(&this.from)?.opened()?.executor;
-            let there = source.move_look(scope).await?.core.is_some();
+            let source = self.places.by_name(&this.from)?.opened()?.executor;
+            let there = source.transfers().move_look(scope).await?.core.is_some();
             if there {
-                source.stay(scope, &this.by).await?;
-                home.move_ended(scope, &this.by).await?;
-                // A later move takes over what is left of this one: here it is only tidied up.
-                let target = self.places.named(&this.to)?.opened()?.executor;
-                let tidied = target.take_out(scope, &this.by);
+                source.transfers().stay(scope, &this.by).await?;
+                home.transfers().move_ended(scope, &this.by).await?;
+                // Deletes the rows that the failed move wrote to the target, within a time limit;
+                // rows that remain are deleted by the agent's next move.
+                let target = self.places.by_name(&this.to)?.opened()?.executor;
+                let transfers = target.transfers();
+                let tidied = transfers.take_out(scope, &this.by);
                 let most = Duration::from_millis(MOVE_BUSY_MS_MAX);
                 if !matches!(tokio::time::timeout(most, tidied).await, Ok(Ok(()))) {
                     tracing::debug!(
                         agent = scope.key(),
-                        "what was written there is left for a later move"
+                        "a later move removes the rows in the target"
                     );
                 }
             }
@@ -251,7 +271,7 @@ impl Fleet {
                 tracing::warn!(
                     agent = scope.key(),
                     error = why,
-                    "a move stands still: it is taken up again"
+                    "a move was interrupted: it will be continued"
                 );
                 false
             }
@@ -259,29 +279,26 @@ impl Fleet {
     }
 }
 
-/// Says again and again that the mover lives; ends when another one has the move.
+/// Renews the mover's lease in the directory until another mover takes over the move.
 async fn renewed(home: &Executor, scope: &Scope, by: &str) -> Error {
     loop {
         tokio::time::sleep(Duration::from_millis(MOVE_LEASE_MS / 3)).await;
-        match home.move_renewed(scope, by).await {
+        match home.transfers().move_renewed(scope, by).await {
             Ok(true) => {}
             Ok(false) => return superseded(),
-            Err(error) => tracing::debug!(error = error.chain(), "a move is not renewed"),
+            Err(error) => tracing::debug!(error = error.chain(), "a move was not renewed"),
         }
     }
 }
 
-fn superseded() -> Error {
-    Error::new(Code::MoveBusy, "another server goes on with this move: ask where the agent is")
-}
-
-/// Goes on with moves whose server died. Every server runs it; of several, one has the move.
+/// Runs the job that continues the moves of dead servers. Every server runs this job; each move has
+/// one owner at a time.
 pub struct Moves {
     fleet: Arc<Fleet>,
 }
 
 impl Moves {
-    /// A job of this server.
+    /// Makes this server's job for interrupted moves.
     pub fn new(fleet: Arc<Fleet>) -> Self {
         Self { fleet }
     }
@@ -294,7 +311,7 @@ impl Job for Moves {
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
         let home = self.fleet.home()?;
         let mut first_fault = Ok(());
-        let due = home.due_moves().await?;
+        let due = home.transfers().due_moves().await?;
         metrics::gauge!(metric::MOVES_STANDING).set(due.len() as f64);
         for due in due {
             if *stopping.borrow() {
@@ -303,19 +320,16 @@ impl Job for Moves {
             let prefix =
                 if due.tenant.is_empty() { String::new() } else { format!("{}:", due.tenant) };
             let Some(agent) = due.agent_id.strip_prefix(&prefix) else { continue };
-            // Those of other tenants have servers of their own.
+            // Skips moves of other tenants; the servers of those tenants continue them.
             let scope = self.fleet.scope(agent)?;
             if scope.key() != due.agent_id {
                 continue;
             }
-            let begun = home.move_begun(&scope, &home.mover(), &due.to).await?;
+            let begun =
+                home.transfers().move_begun(&scope, &home.transfers().mover(), &due.to).await?;
             let Some(taken) = begun.moving else { continue };
-            tracing::info!(
-                agent = scope.key(),
-                to = taken.to,
-                "a move that stood still is taken up"
-            );
-            match self.fleet.driven(&scope, &taken).await {
+            tracing::info!(agent = scope.key(), to = taken.to, "an interrupted move is continued");
+            match self.fleet.drive(&scope, &taken).await {
                 Err(error) if matches!(error.code, Code::MoveBusy | Code::NotReady) => {
                     tracing::debug!(error = error.chain(), "a move waits");
                 }

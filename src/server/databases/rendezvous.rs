@@ -1,9 +1,10 @@
-//! Where a new agent goes, so that every server sends it to the same place.
+//! Chooses the database for a new agent, so that all servers make the same choice.
 
 use vctx_core::memory::receipt::sha256;
 
-/// The place with the highest hash of its name and the key (rendezvous hashing, Thaler and Ravishankar 1996): where a place is added or
-/// taken away, no other agent would go elsewhere.
+/// Returns the database for which the hash of the database's name and the agent's key is highest
+/// (rendezvous hashing, Thaler and Ravishankar 1996). If a database is added or removed, the result
+/// changes only for those keys for which this database is chosen.
 pub(super) fn chosen<'a>(places: impl Iterator<Item = &'a str>, key: &str) -> Option<&'a str> {
     places.max_by_key(|place| sha256(&format!("{place}\0{key}")))
 }

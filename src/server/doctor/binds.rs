@@ -1,26 +1,31 @@
-//! Values for the binds of the server's queries, so that each can run once: as they were sent on a tour, or by the names of what is new.
+//! Provides bind values with which each query of the server can run once.
+//!
+//! Each value comes from the recorded data in `binds.json`, or is guessed from the bind parameter's
+//! name.
 
 use serde_json::{Map, Value, json};
 
 use super::vectors::{DIMENSION, vector};
 use crate::store::{QUERIES, Query};
 
-/// `seeds`: documents by collection. `binds`: by the name of a query, in an order in which what is written comes before what reads it.
+/// The recorded data for the doctor's queries: `seeds` has documents by collection, and `binds` has
+/// bind values by query, writing queries before reading queries.
 const SENT: &str = include_str!("binds.json");
-/// Stands for a vector.
+/// Placeholder of a vector in the recorded data.
 const VECTOR: &str = "$vector";
 
 fn part(name: &str) -> Map<String, Value> {
-    let file: Value = serde_json::from_str(SENT).expect("a file of ours, which a test reads");
-    file[name].as_object().expect("an object, as a test sees").clone()
+    let file: Value = serde_json::from_str(SENT).expect("valid JSON, as a test checks");
+    file[name].as_object().expect("each part is an object, as a test checks").clone()
 }
 
-/// Documents of an agent named `doctor`, by collection, for the queries to find something.
+/// Returns documents of an agent named `doctor`, by collection, so that the doctor's queries find
+/// rows.
 pub(super) fn seeds(seed: u64) -> Vec<(String, Value)> {
     part("seeds").into_iter().map(|(name, documents)| (name, filled(documents, seed))).collect()
 }
 
-/// Queries in the order in which they run, with their values.
+/// Returns the queries in the order in which the doctor runs them, each with bind values.
 pub(super) fn all(seed: u64) -> Vec<(Query, Value)> {
     let sent = part("binds");
     let known = sent.iter().filter_map(|(name, binds)| {
@@ -33,7 +38,7 @@ pub(super) fn all(seed: u64) -> Vec<(Query, Value)> {
         .collect()
 }
 
-/// The values that are declared, and no others: one that is missing is guessed, one that is too many goes.
+/// Returns exactly the bind values that the query declares; missing values are guessed.
 fn completed(query: Query, binds: Value, seed: u64) -> Value {
     let value = |name: String| {
         let value = binds.get(&name).cloned().unwrap_or_else(|| guessed(&name));
@@ -42,7 +47,7 @@ fn completed(query: Query, binds: Value, seed: u64) -> Value {
     Value::Object(declared(query.text).into_iter().map(value).collect())
 }
 
-/// Names of the binds of a text, each once.
+/// Returns the names of a query's bind parameters, without repetition.
 fn declared(text: &str) -> Vec<String> {
     let spoken = text.lines().filter(|line| !line.starts_with("//"));
     let mut names: Vec<String> = spoken
@@ -55,14 +60,15 @@ fn declared(text: &str) -> Vec<String> {
     names
 }
 
-/// Endings of names that stand for numbers.
+/// Endings of the names of bind parameters whose values are numbers.
 const NUMBERS: &[&str] = &[
     "_ms", "_max", "_seq", "_s", "_probe", "_rows", "_version", "_turn", "limit", "fetch",
     "number", "seq", "version", "turn", "part", "offset", "scan", "most", "around", "beside",
     "fan", "reach",
 ];
 
-/// A value that fits a name: switches, numbers and lists by how they are named, else a text.
+/// Returns a value that fits the name of a bind parameter. Some names and endings of names stand
+/// for a boolean, a number, a vector or a list; any other name gets a text.
 fn guessed(name: &str) -> Value {
     match name {
         "sync" => json!(false),
@@ -110,10 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_the_file_is_a_query() {
+    fn every_name_of_the_file_is_a_query_or_its_bind() {
         assert!(!seeds(1).is_empty());
-        for name in part("binds").keys() {
-            assert!(QUERIES.iter().any(|query| query.name == name), "{name} is no query");
+        for (name, binds) in part("binds") {
+            let query = QUERIES.iter().find(|query| query.name == name);
+            let declared = declared(query.unwrap_or_else(|| panic!("{name} is no query")).text);
+            for bind in binds.as_object().expect("an object").keys() {
+                assert!(declared.contains(bind), "{name} binds no {bind}");
+            }
         }
     }
 }

@@ -1,72 +1,76 @@
-//! The health of a running deployment: everything is read, nothing is written.
+//! Checks the health of a running deployment without writing to it.
 
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::check::{self, Check, Step};
 use super::health_backlog;
 use super::health_schema;
 use super::report::Rows;
 use super::rights::level;
 use super::scratch::{self, Whose};
-use super::server::disk_use;
-use super::visit::Asked;
-use crate::store::{self, Admin, Credentials, Fault, Ro, SCHEMA, probe};
+use super::visit::Order;
+use crate::checks::{self, Check, Licence, Step};
+use crate::limits::{LEFTOVER_MS, STORE_IN_FLIGHT_MAX};
+use crate::store::{self, Admin, Credentials, Fault, Result, Ro, SCHEMA, probe};
 use vctx_base::clock::{self, Clock as _, SystemClock};
-use vctx_core::limits::{LEFTOVER_MS, STORE_IN_FLIGHT_MAX};
 
-/// Largest difference of the two clocks, in milliseconds. Leases are 6 s (`RUN_LEASE_MS`): a third of that leaves them their meaning.
+/// Maximum difference between the clocks of the server and the database, in milliseconds: a third
+/// of a lease (`RUN_LEASE_MS`).
 const CLOCK_MS_MAX: u64 = 2_000;
-/// Share of the licence's size from which on somebody should look, in percent.
+/// Dataset size at which the doctor warns, in percent of the licence's limit.
 const SIZE_PERCENT_MAX: u64 = 80;
-/// Longest time in the database's queue, in seconds.
+/// Longest acceptable time of a request in the database's queue, in seconds.
 const QUEUE_S_MAX: f64 = 1.0;
-/// Users that `vctx setup --users` makes.
+/// The users that `vctx setup --users` creates.
 const USERS: [&str; 2] = ["vctx_rw", "vctx_ro"];
-/// A collection with a vector index.
+/// A collection that has a vector index.
 const INDEXED: &str = "archival_docs";
 
-/// Looks at it.
-pub(super) async fn look(asked: &Asked, rows: &mut Rows) -> Result<(), Fault> {
-    let database = &asked.store.database;
-    let version = store::schema_version(asked.endpoint(), asked.who(), database).await?;
+/// Runs the checks of a running deployment.
+pub(super) async fn look(order: &Order, rows: &mut Rows) -> Result<()> {
+    let database = &order.store.database;
+    let version = store::schema_version(order.endpoint(), order.who(), database).await?;
     match version {
         Some(found) => rows.see(
-            check::H_SCHEMA,
+            checks::H_SCHEMA,
             found == SCHEMA,
-            format!("{found}; this program knows {SCHEMA}"),
+            format!("schema {found}; this program needs {SCHEMA}"),
         ),
         None => {
-            rows.see(check::H_SCHEMA, false, format!("{database} is not set up: run `vctx setup`"));
+            rows.see(
+                checks::H_SCHEMA,
+                false,
+                format!("{database} is not set up: run `vctx setup`"),
+            );
             rows.skip_rest(Step::Health, "nothing is set up: run `vctx setup`");
             return Ok(());
         }
     }
-    let db = Admin::connect(asked.endpoint(), asked.who(), database).await?;
-    let ro = Ro::connect(&asked.store).await?;
-    // One part that cannot be looked at keeps nobody from the others.
-    guard(rows, check::H_OBJECTS, health_schema::objects(&db).await);
-    health_schema::vectors(asked, &db, rows)
+    let db = Admin::connect(order.endpoint(), order.who(), database).await?;
+    let ro = Ro::connect(&order.store).await?;
+    // If one group of checks gets no answer, the other groups still run.
+    guard(rows, checks::H_OBJECTS, health_schema::objects(&db).await);
+    health_schema::vectors(order, &db, rows)
         .await
-        .unwrap_or_else(|fault| failed(rows, check::H_VECTORS, &fault));
+        .unwrap_or_else(|fault| failed(rows, checks::H_VECTORS, &fault));
     health_schema::views(&db, rows)
         .await
-        .unwrap_or_else(|fault| failed(rows, check::H_VIEWS, &fault));
-    guard(rows, check::H_CLOCK, clock_skew(&db).await);
-    license(&db, rows).await.unwrap_or_else(|fault| failed(rows, check::H_LICENSE, &fault));
-    guard(rows, check::H_MODE, mode(&db).await);
-    guard(rows, check::H_QUEUE, queue(asked).await);
-    metrics(&db, rows).await.unwrap_or_else(|fault| failed(rows, check::H_METRICS, &fault));
-    health_backlog::look(asked, &db, &ro, rows).await;
-    guard(rows, check::H_TRANSACTIONS, transactions(&db).await);
-    users(asked, &db, rows).await.unwrap_or_else(|fault| failed(rows, check::H_RW, &fault));
-    let before = Whose::Before(SystemClock.unix_ms().saturating_sub(asked.leftover_s * 1000));
-    let left = scratch::left(asked.endpoint(), asked.who(), database, before).await;
+        .unwrap_or_else(|fault| failed(rows, checks::H_VIEWS, &fault));
+    guard(rows, checks::H_CLOCK, clock_skew(&db).await);
+    license(&db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_LICENSE, &fault));
+    guard(rows, checks::H_MODE, checks::mode(&db).await);
+    guard(rows, checks::H_QUEUE, queue(order).await);
+    metrics(&db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_METRICS, &fault));
+    health_backlog::look(order, &db, &ro, rows).await;
+    guard(rows, checks::H_TRANSACTIONS, transactions(&db).await);
+    users(order, &db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_RW, &fault));
+    let before = Whose::Before(SystemClock.unix_ms().saturating_sub(order.leftover_s * 1000));
+    let left = scratch::left(order.endpoint(), order.who(), database, before).await;
     guard(
         rows,
-        check::H_SCRATCH,
+        checks::H_SCRATCH,
         left.map(|left| match left.as_slice() {
             [] => (true, "none".to_owned()),
             left => (false, format!("{}: run `vctx doctor`", left.join(", "))),
@@ -75,90 +79,81 @@ pub(super) async fn look(asked: &Asked, rows: &mut Rows) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What was seen of one part, or why it could not be looked at.
-pub(super) fn guard(rows: &mut Rows, check: &'static Check, seen: Result<(bool, String), Fault>) {
+/// Records the result of a check, or the fault that prevented it.
+pub(super) fn guard(rows: &mut Rows, check: &'static Check, seen: Result<(bool, String)>) {
     match seen {
         Ok((holds, seen)) => rows.see(check, holds, seen),
         Err(fault) => failed(rows, check, &fault),
     }
 }
 
-/// A part that could not be looked at.
+/// Records that a check failed because a fault prevented it.
 pub(super) fn failed(rows: &mut Rows, check: &'static Check, fault: &Fault) {
     rows.see(check, false, format!("cannot be asked: {fault}"));
 }
 
-async fn clock_skew(db: &Admin) -> Result<(bool, String), Fault> {
+async fn clock_skew(db: &Admin) -> Result<(bool, String)> {
     let before = SystemClock.unix_ms();
     let answer = probe::run(db, probe::VALUES, &json!({"row": {}})).await?;
     let after = SystemClock.unix_ms();
     let Some(theirs) = answer.body["result"][0]["now_ms"].as_u64() else {
-        return Ok((false, answer.told()));
+        return Ok((false, answer.to_string()));
     };
-    // What the request took may lie on either side of the moment that is told.
+    // The database read its clock at an unknown time during the request, so half of the request's
+    // duration is tolerance.
     let ours = before + after.saturating_sub(before) / 2;
     let slack = after.saturating_sub(before) / 2;
     let ahead = i128::from(theirs) - i128::from(ours);
     Ok((ahead.unsigned_abs() <= u128::from(CLOCK_MS_MAX + slack), format!("{ahead:+} ms")))
 }
 
-async fn license(db: &Admin, rows: &mut Rows) -> Result<(), Fault> {
-    let license = db.ask(Method::GET, "_admin/license", None).await?;
-    if license.status != 200 {
-        rows.skip(check::H_LICENSE, format!("{}: ask as administrator", license.told()));
+async fn license(db: &Admin, rows: &mut Rows) -> Result<()> {
+    let Licence { code, told, status, used, limit } = Licence::of(db).await?;
+    if code != 200 {
+        rows.skip(checks::H_LICENSE, format!("{told}: run this as administrator"));
         return Ok(());
     }
-    let (used, limit) = disk_use(&license);
     let percent = used.saturating_mul(100) / limit.max(1);
-    let status = license.body["diskUsage"]["status"].as_str().unwrap_or("good");
+    let status = status.as_deref().unwrap_or("good");
     let seen = format!("{status}, {used} of {limit} bytes, {percent} %");
     match (status, percent) {
-        ("good", SIZE_PERCENT_MAX..) => rows.warn(check::H_LICENSE, seen),
-        ("good", _) => rows.see(check::H_LICENSE, true, seen),
-        _ => rows.see(check::H_LICENSE, false, seen),
+        ("good", SIZE_PERCENT_MAX..) => rows.warn(checks::H_LICENSE, seen),
+        _ => rows.see(checks::H_LICENSE, status == "good", seen),
     }
     Ok(())
 }
 
-async fn mode(db: &Admin) -> Result<(bool, String), Fault> {
-    let answer = db.ask(Method::GET, "/_admin/server/availability", None).await?;
-    let mode = answer.body["mode"].as_str().unwrap_or_default();
-    Ok((answer.status == 200 && mode == "default", format!("{} {mode}", answer.told())))
-}
-
-/// A connection of its own, as another server would open one.
-async fn queue(asked: &Asked) -> Result<(bool, String), Fault> {
+/// Checks the database's queue, and opens a new connection as another server would do.
+async fn queue(order: &Order) -> Result<(bool, String)> {
     let begun = clock::now();
-    let db = Admin::connect(asked.endpoint(), asked.who(), &asked.store.database).await?;
+    let db = Admin::connect(order.endpoint(), order.who(), &order.store.database).await?;
     let ms = begun.elapsed().as_millis();
     let answer = db.ask(Method::GET, "_api/version", None).await?;
     let queue_s = answer.queue_s.unwrap_or(0.0);
     let seen = format!(
-        "{queue_s} s; a new connection in {ms} ms; a server uses up to {STORE_IN_FLIGHT_MAX} for each socket"
+        "{queue_s} s in the queue; a new connection took {ms} ms; a vctx server uses up to {STORE_IN_FLIGHT_MAX} connections for each socket"
     );
     Ok((queue_s < QUEUE_S_MAX, seen))
 }
 
-async fn metrics(db: &Admin, rows: &mut Rows) -> Result<(), Fault> {
+async fn metrics(db: &Admin, rows: &mut Rows) -> Result<()> {
     let answer = db.ask(Method::GET, "_admin/metrics", None).await?;
     let text = answer.body.as_str().unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with("arangodb_")).count();
     match answer.status {
-        401 | 403 => {
-            rows.skip(check::H_METRICS, format!("{}: ask as administrator", answer.told()))
-        }
+        401 | 403 => rows.skip(checks::H_METRICS, format!("{answer}: ask as administrator")),
         _ => rows.see(
-            check::H_METRICS,
+            checks::H_METRICS,
             answer.status == 200 && lines > 0,
-            format!("{}, {lines} values", answer.told()),
+            format!("{answer}, {lines} values"),
         ),
     }
     Ok(())
 }
 
-/// A transaction that is there in both of two looks that are further apart than any of a living server lasts.
-async fn transactions(db: &Admin) -> Result<(bool, String), Fault> {
-    let look = async || -> Result<Vec<String>, Fault> {
+/// Finds transactions that are open for longer than any transaction of a running server can be.
+async fn transactions(db: &Admin) -> Result<(bool, String)> {
+    let look = async || -> Result<Vec<String>> {
         let answer = db.ask(Method::GET, "_api/transaction", None).await?;
         let entries = answer.body["transactions"].as_array().cloned().unwrap_or_default();
         let running = entries.iter().filter(|entry| entry["state"] == "running");
@@ -166,32 +161,37 @@ async fn transactions(db: &Admin) -> Result<(bool, String), Fault> {
     };
     let first = look().await?;
     if first.is_empty() {
-        return Ok((true, "none is open".into()));
+        return Ok((true, "no transaction is open".into()));
     }
     tokio::time::sleep(Duration::from_millis(LEFTOVER_MS)).await;
     let still: Vec<String> = look().await?.into_iter().filter(|id| first.contains(id)).collect();
     Ok((
         still.is_empty(),
-        format!("{} open, {} of them for {LEFTOVER_MS} ms and more", first.len(), still.len()),
+        format!(
+            "{} transactions are open, {} of them for at least {LEFTOVER_MS} ms",
+            first.len(),
+            still.len()
+        ),
     ))
 }
 
-/// The users that the server runs as, each asked for its own rights. Whoever asks as administrator means those that setup makes.
-async fn users(asked: &Asked, db: &Admin, rows: &mut Rows) -> Result<(), Fault> {
-    let database = &asked.store.database;
-    let is_admin = level(db, &asked.who().user, "_system").await?.as_deref() == Some("rw");
-    let reader = &asked.store.ro_credentials;
-    let reads = Admin::connect(&asked.store.ro, reader, database).await?;
+/// Checks the rights of the server's users, each with that user's own credentials. If the doctor is
+/// an administrator, also asks the database about the users that setup creates.
+async fn users(order: &Order, db: &Admin, rows: &mut Rows) -> Result<()> {
+    let database = &order.store.database;
+    let is_admin = level(db, &order.who().user, "_system").await?.as_deref() == Some("rw");
+    let reader = &order.store.ro_credentials;
+    let reads = Admin::connect(&order.store.ro, reader, database).await?;
     let asks = [
-        (check::H_RW, "rw", USERS[0], db, asked.who().user.as_str()),
-        (check::H_RO, "ro", USERS[1], &reads, reader.user.as_str()),
+        (checks::H_RW, "rw", USERS[0], db, order.who().user.as_str()),
+        (checks::H_RO, "ro", USERS[1], &reads, reader.user.as_str()),
     ];
     for (check, wanted, made, own_db, own) in asks {
         let (asker, user) =
-            if is_admin && own == asked.who().user { (db, made) } else { (own_db, own) };
+            if is_admin && own == order.who().user { (db, made) } else { (own_db, own) };
         let Some(access) = level(asker, user, database).await? else {
             let told = format!(
-                "there is no user {user}, or its rights are not told: `vctx setup --users` makes it; let the server run as it"
+                "there is no user {user}, or its rights cannot be read: `vctx setup --users` makes this user; let the server run as this user"
             );
             rows.warn(check, told);
             continue;
@@ -207,19 +207,20 @@ async fn users(asked: &Asked, db: &Admin, rows: &mut Rows) -> Result<(), Fault> 
             format!("{user}: database {access}, collections {documents}, _system {system}"),
         );
     }
-    indexer(asked, db, is_admin, rows)
+    indexer(order, db, is_admin, rows)
         .await
-        .unwrap_or_else(|fault| failed(rows, check::H_INDEX, &fault));
+        .unwrap_or_else(|fault| failed(rows, checks::H_INDEX, &fault));
     Ok(())
 }
 
-/// The user that makes indexes, asked about by an administrator, else by itself.
-async fn indexer(asked: &Asked, db: &Admin, is_admin: bool, rows: &mut Rows) -> Result<(), Fault> {
-    let (database, user) = (&asked.store.database, asked.index_user.as_str());
-    let own = match &asked.index_password {
+/// Checks the rights of the user that creates indexes, either as an administrator or with this
+/// user's credentials.
+async fn indexer(order: &Order, db: &Admin, is_admin: bool, rows: &mut Rows) -> Result<()> {
+    let (database, user) = (&order.store.database, order.index_user.as_str());
+    let own = match &order.index_password {
         Some(password) if !is_admin => {
             let who = Credentials { user: user.to_owned(), password: password.clone() };
-            Some(Admin::connect(asked.endpoint(), &who, database).await?)
+            Some(Admin::connect(order.endpoint(), &who, database).await?)
         }
         _ => None,
     };
@@ -229,30 +230,30 @@ async fn indexer(asked: &Asked, db: &Admin, is_admin: bool, rows: &mut Rows) -> 
             let how = format!(
                 "there is no user {user}: `vctx setup --users` makes it; give the server its password"
             );
-            rows.warn(check::H_INDEX, how);
+            rows.warn(checks::H_INDEX, how);
         } else {
             let how = format!(
-                "the rights of {user} are not told: give its password (ARANGO_INDEX_PASSWORD), or ask as administrator"
+                "the rights of {user} cannot be read: give its password (ARANGO_INDEX_PASSWORD), or ask as administrator"
             );
-            rows.skip(check::H_INDEX, how);
+            rows.skip(checks::H_INDEX, how);
         }
         return Ok(());
     };
-    let of = async |place: String| -> Result<String, Fault> {
+    let of = async |place: String| -> Result<String> {
         Ok(level(asker, user, &place).await?.unwrap_or_else(|| "none".to_owned()))
     };
     let system = of("_system".to_owned()).await?;
     let documents = of(format!("{database}/messages")).await?;
     let indexed = of(format!("{database}/{INDEXED}")).await?;
     rows.see(
-        check::H_INDEX,
+        checks::H_INDEX,
         [&access, &documents, &indexed, &system] == ["rw", "ro", "rw", "none"],
         format!("{user}: database {access}, collections {documents}, {INDEXED} {indexed}, _system {system}"),
     );
     Ok(())
 }
 
-/// The number of a count.
+/// Returns the field `count` of an answer, or 0.
 pub(super) fn count_of(body: &Value) -> u64 {
     body["count"].as_u64().unwrap_or(0)
 }

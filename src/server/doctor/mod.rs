@@ -1,7 +1,7 @@
-//! The doctor: asks a database for everything that the server relies on, in scratch that is always removed, and looks at a running deployment.
+//! Tries every database feature that the server uses, in temporary collections that are always
+//! removed; can also check a running deployment.
 
 mod binds;
-mod check;
 mod errors;
 mod health;
 mod health_backlog;
@@ -16,7 +16,6 @@ mod transactions;
 mod vectors;
 mod visit;
 
-pub use check::{CHECKS, Check, INFERRED, Step, named};
-pub use report::{Ended, Outcome, Report, Row};
+pub use report::{End, Outcome, Report, Row};
 pub use scratch::LEFTOVER_S;
-pub use visit::{Asked, examine};
+pub use visit::{Order, examine};

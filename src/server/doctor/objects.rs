@@ -1,105 +1,105 @@
-//! Scratch collections, indexes, a schema and a view, and what a database answers about them.
+//! Checks collections, indexes, a schema and a view in scratch, the doctor's temporary database
+//! objects.
 
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::check::{self, Step};
 use super::report::Rows;
 use super::scratch::Ground;
-use super::visit::{NO_GROUND, Told};
+use super::visit::{NO_GROUND, Visit};
+use crate::checks::{self, Step};
+use crate::limits::RECALL_TAIL_MS;
 use crate::store::probe::{self, BATCH_PROBE_ROWS};
-use crate::store::{self, Answer, Fault};
+use crate::store::{self, Answer, Result};
 use vctx_base::clock;
-use vctx_core::limits::RECALL_TAIL_MS;
 
-/// Longest wait for a write to show in a view, in milliseconds: what a search looks at beside the view reaches back no further.
+/// Longest time until a view shows a write, in milliseconds. A search reads rows of this last
+/// period from the collection, and only older rows from the view.
 const VIEW_MS_MAX: u64 = RECALL_TAIL_MS;
-/// Pause between two looks, in milliseconds.
+/// Pause between two searches of the view, in milliseconds.
 const LOOK_MS: u64 = 20;
-/// Every character that a key may have beside letters and digits (manual, naming of keys).
+/// A document key with every special character that a key may have, and some letters and digits
+/// (manual, naming of keys).
 const KEY: &str = "_-:.@()+,=;$!*'%az09AZ";
-/// A text whose tokens are recorded from a real server, and these tokens.
+/// A text, with the tokens into which a real ArangoDB server splits it.
 const TEXT: (&str, [&str; 4]) =
     ("Crazy fast NoSQL-database!", ["crazi", "fast", "nosql", "databas"]);
 
-/// Looks at them.
-pub(super) async fn look(told: &Told<'_>, rows: &mut Rows) -> Result<(), Fault> {
-    let Some(ground) = told.ground else {
+/// Runs the doctor's checks of collections, indexes and views.
+pub(super) async fn look(visit: &Visit<'_>, rows: &mut Rows) -> Result<()> {
+    let Some(ground) = visit.ground else {
         rows.skip_rest(Step::Objects, NO_GROUND);
         return Ok(());
     };
-    set_up(told, ground, rows).await?;
+    set_up(visit, ground, rows).await?;
     collections(ground, rows).await?;
     indexes(ground, rows).await?;
     view(ground, rows).await?;
     reads(ground, rows).await
 }
 
-async fn set_up(told: &Told<'_>, ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
-    if !rows.wants_check(check::SETUP) {
+async fn set_up(visit: &Visit<'_>, ground: &Ground, rows: &mut Rows) -> Result<()> {
+    if !rows.wants_check(checks::SETUP) {
         return Ok(());
     }
     if !ground.is_database {
         rows.skip(
-            check::SETUP,
+            checks::SETUP,
             "needs a database of its own: run `vctx doctor` as administrator (ARANGO_USER=root)",
         );
         return Ok(());
     }
-    let asked = told.asked;
+    let order = visit.order;
     let mut runs = Vec::new();
     for _ in 0..2 {
         let run =
-            store::set_up(asked.endpoint(), asked.who(), ground.name.text(), &asked.layout, None);
+            store::set_up(order.endpoint(), order.who(), ground.name.text(), &order.layout, None);
         match run.await {
             Ok(reports) => runs.push(reports.iter().filter(|report| report.made).count()),
             Err(fault) => {
-                rows.see(check::SETUP, false, fault.to_string());
+                rows.see(checks::SETUP, false, fault.to_string());
                 return Ok(());
             }
         }
     }
     rows.see(
-        check::SETUP,
+        checks::SETUP,
         runs[0] > 0 && runs[1] == 0,
         format!("{} made, then {}", runs[0], runs[1]),
     );
     Ok(())
 }
 
-async fn collections(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn collections(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let docs = ground.of("docs");
     let first = ground.collection("docs").await?;
     let again = ground.collection("docs").await?;
-    // Where scratch is not a database, this collection was made to see whether any can be.
+    // If scratch is in the configured database, this collection already exists. Its creation has
+    // shown that the user may create collections.
     let made = first.status == 200 || (!ground.is_database && first.num() == 1207);
-    rows.see(
-        check::COLLECTION,
-        made && again.is(409, 1207),
-        format!("{}, then {}", first.told(), again.told()),
-    );
+    rows.see(checks::COLLECTION, made && again.is(409, 1207), format!("{first}, then {again}"));
     let rule = json!({"schema": {"level": "strict", "message": "no document of the doctor",
         "rule": {"type": "object", "properties": {"n": {"type": "integer"}}}}});
     let ruled =
         ground.ask(Method::PUT, &format!("_api/collection/{docs}/properties"), &rule).await?;
     let refused = insert(ground, "docs", &json!({"_key": "ruled", "n": "one"})).await?;
     rows.see(
-        check::SCHEMA_RULE,
+        checks::SCHEMA_RULE,
         ruled.status == 200 && refused.is(400, 1620),
-        format!("{}, then {}", ruled.told(), refused.told()),
+        format!("{ruled}, then {refused}"),
     );
     Ok(())
 }
 
-/// One document into a collection of this run, by a query.
-pub(super) async fn insert(ground: &Ground, ending: &str, row: &Value) -> Result<Answer, Fault> {
+/// Inserts one document into a scratch collection of this run, by an AQL query.
+pub(super) async fn insert(ground: &Ground, ending: &str, row: &Value) -> Result<Answer> {
     let binds = json!({"@docs": ground.of(ending), "row": row});
     probe::run(&ground.db, probe::INSERT, &binds).await
 }
 
-async fn indexes(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn indexes(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let path = format!("_api/index?collection={}", ground.of("docs"));
     let unique = json!({"type": "persistent", "name": "doctor_unique", "fields": ["place"], "unique": true, "sparse": true});
     let first = ground.ask(Method::POST, &path, &unique).await?;
@@ -107,22 +107,22 @@ async fn indexes(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
     let one = insert(ground, "docs", &json!({"_key": "place1", "place": 1})).await?;
     let taken = insert(ground, "docs", &json!({"_key": "place2", "place": 1})).await?;
     rows.see(
-        check::UNIQUE,
+        checks::UNIQUE,
         first.status == 201 && again.status == 200 && one.is_ok() && taken.is(409, 1210),
-        format!("{}, {}, {}, {}", first.told(), again.told(), one.told(), taken.told()),
+        format!("{first}, {again}, {one}, {taken}"),
     );
     let ttl =
         json!({"type": "ttl", "name": "doctor_ttl", "fields": ["expires_at"], "expireAfter": 0});
     let made = ground.ask(Method::POST, &path, &ttl).await?;
     rows.see(
-        check::TTL,
+        checks::TTL,
         made.status == 201 && made.body["expireAfter"].as_f64() == Some(0.0),
-        format!("{}, expireAfter {}", made.told(), made.body["expireAfter"]),
+        format!("{made}, expireAfter {}", made.body["expireAfter"]),
     );
     Ok(())
 }
 
-async fn view(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn view(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let (docs, view) = (ground.of("docs"), ground.of("view"));
     let links = json!({docs.as_str(): {"fields": {"text": {"analyzers": ["text_en"]}}}});
     let body = json!({"name": view, "type": "arangosearch", "links": links});
@@ -131,9 +131,9 @@ async fn view(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
         ground.ask(Method::GET, &format!("_api/view/{view}/properties"), &Value::Null).await?;
     let linked = &shown.body["links"][docs.as_str()]["fields"]["text"]["analyzers"];
     rows.see(
-        check::VIEW,
+        checks::VIEW,
         made.status == 201 && *linked == json!(["text_en"]),
-        format!("{}, analyzers {linked}", made.told()),
+        format!("{made}, analyzers {linked}"),
     );
     let begun = clock::now();
     let written =
@@ -141,73 +141,73 @@ async fn view(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
             .await?;
     let mut seen = false;
     while written.is_ok() && !seen && begun.elapsed() < Duration::from_millis(VIEW_MS_MAX) {
-        seen = found(ground, None, "harbour").await? == ["worded"];
+        seen = matching_keys(ground, None, "harbour").await? == ["worded"];
         tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
     }
     let ms = begun.elapsed().as_millis();
     rows.see(
-        check::VIEW_LAG,
+        checks::VIEW_LAG,
         seen,
-        format!("{}, {} after {ms} ms", written.told(), if seen { "found" } else { "not found" }),
+        format!("{written}, {} after {ms} ms", if seen { "found" } else { "not found" }),
     );
     view_in_transaction(ground, rows).await
 }
 
-async fn view_in_transaction(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn view_in_transaction(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let begun = super::transactions::begin(ground, &[&ground.of("docs")]).await?;
     let Some(id) = begun.body["result"]["id"].as_str() else {
-        rows.see(check::VIEW_TRANSACTION, false, begun.told());
+        rows.see(checks::VIEW_TRANSACTION, false, begun.to_string());
         return Ok(());
     };
     let binds =
         json!({"@docs": ground.of("docs"), "row": {"_key": "given_up", "text": "lighthouse"}});
     let written = probe::run_in(&ground.db, Some(id), probe::INSERT, &binds).await?;
-    let outside = found(ground, None, "lighthouse").await?;
-    let inside = found(ground, Some(id), "lighthouse").await?;
+    let outside = matching_keys(ground, None, "lighthouse").await?;
+    let inside = matching_keys(ground, Some(id), "lighthouse").await?;
     ground.ask(Method::DELETE, &format!("_api/transaction/{id}"), &Value::Null).await?;
     rows.see(
-        check::VIEW_TRANSACTION,
+        checks::VIEW_TRANSACTION,
         written.is_ok() && inside.is_empty() && outside.is_empty(),
-        format!("{}, found {inside:?} inside, {outside:?} outside", written.told()),
+        format!("{written}, found {inside:?} inside, {outside:?} outside"),
     );
     Ok(())
 }
 
-/// Keys that a search by words finds; the refusal where it is one.
-async fn found(
+/// Returns the keys that a word search finds, or the database's refusal of the search.
+async fn matching_keys(
     ground: &Ground,
     transaction: Option<&str>,
     text: &str,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<String>> {
     let binds = json!({"@view": ground.of("view"), "text": text, "limit": 10});
     let answer = probe::run_in(&ground.db, transaction, probe::WORDED, &binds).await?;
     if !answer.is_ok() {
-        return Ok(vec![answer.told()]);
+        return Ok(vec![answer.to_string()]);
     }
     Ok(texts(&answer.body["result"]))
 }
 
-/// The texts of a list.
+/// Returns the strings in a JSON list.
 pub(super) fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-async fn reads(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn reads(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let answer = probe::run(&ground.db, probe::TOKENS, &json!({"text": TEXT.0})).await?;
     let tokens = texts(&answer.body["result"][0]);
-    rows.see(check::TOKENS, tokens == TEXT.1, format!("{} {}", answer.told(), tokens.join(", ")));
+    rows.see(checks::TOKENS, tokens == TEXT.1, format!("{answer} {}", tokens.join(", ")));
     let written = insert(ground, "docs", &json!({"_key": KEY})).await?;
     let binds = json!({"@docs": ground.of("docs"), "key": KEY});
     let read = probe::run(&ground.db, probe::READ, &binds).await?;
     let back = read.body["result"][0]["_key"].as_str().unwrap_or_default();
-    rows.see(check::KEYS, back == KEY, format!("{}, then {back}", written.told()));
+    rows.see(checks::KEYS, back == KEY, format!("{written}, then {back}"));
     pages(ground, rows).await?;
     let batches = batches(ground).await?;
-    rows.see(check::BATCHES, batches == [1, 2, 3, 4, 5], format!("{batches:?}"));
+    rows.see(checks::BATCHES, batches == [1, 2, 3, 4, 5], format!("{batches:?}"));
     Ok(())
 }
 
-async fn pages(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+async fn pages(ground: &Ground, rows: &mut Rows) -> Result<()> {
     let mut keys = ["page-a", "page-B", "page-b", "page-A", "page-10", "page-9"];
     let docs = ground.of("docs");
     let documents: Vec<Value> = keys.iter().map(|key| json!({"_key": key})).collect();
@@ -215,7 +215,7 @@ async fn pages(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
     let written = probe::run(&ground.db, probe::INSERT_ALL, &binds).await?;
     let mut seen = Vec::new();
     let mut after = "page-".to_owned();
-    // One more than there are, so that the end is seen.
+    // Also requests the page after the last page, to check that the listing ends.
     for _ in 0..=keys.len() {
         let binds = json!({"@docs": docs, "after": after, "limit": 1});
         let page = texts(&probe::run(&ground.db, probe::PAGE, &binds).await?.body["result"]);
@@ -229,19 +229,19 @@ async fn pages(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
     }
     keys.sort_unstable();
     rows.see(
-        check::PAGES,
+        checks::PAGES,
         written.is_ok() && seen == keys,
-        format!("{}, {}", written.told(), seen.join(" ")),
+        format!("{written}, {}", seen.join(" ")),
     );
     Ok(())
 }
 
-async fn batches(ground: &Ground) -> Result<Vec<u64>, Fault> {
+async fn batches(ground: &Ground) -> Result<Vec<u64>> {
     let binds = json!({"rows": 5});
     let mut answer =
         probe::run_batched(&ground.db, None, probe::NUMBERS, &binds, BATCH_PROBE_ROWS).await?;
     let mut seen = Vec::new();
-    // More than there are batches, so that one that never ends is seen.
+    // The loop allows more batches than exist, to detect a cursor that never ends.
     for _ in 0..5 {
         seen.extend(
             answer.body["result"].as_array().into_iter().flatten().filter_map(Value::as_u64),

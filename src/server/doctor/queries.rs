@@ -1,68 +1,71 @@
-//! All queries of the server: each is explained, and runs once on seeded data.
+//! Explains every query of the server, and runs each query once on test data.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::binds;
-use super::check::{self, Step};
 use super::report::Rows;
 use super::scratch::Ground;
 use super::vectors::{DIMENSION, VECTORS, definition, nodes, trained, vector};
-use super::visit::Told;
-use crate::store::{self, Admin, Answer, Fault, QUERIES, Query, probe};
+use super::visit::Visit;
+use crate::checks::{self, Step};
+use crate::store::{self, Admin, Answer, QUERIES, Query, Result, probe};
 
-/// Queries that are named where some fail; the others are counted.
+/// Maximum number of failed queries that the report names; further failures are only counted.
 const NAMED_MAX: usize = 5;
-/// Where a text says that it reads a whole collection.
+/// Prefix of the comment that marks a query as one that reads a whole collection on purpose.
 const SCANS: &str = "// Scans: ";
 
-/// Looks at them.
-pub(super) async fn look(told: &Told<'_>, rows: &mut Rows) -> Result<(), Fault> {
-    let asked = told.asked;
-    if let Some(ground) = told.ground.filter(|ground| ground.is_database) {
-        store::set_up(asked.endpoint(), asked.who(), ground.name.text(), &asked.layout, None)
+/// Runs the doctor's checks of the server's queries.
+pub(super) async fn look(visit: &Visit<'_>, rows: &mut Rows) -> Result<()> {
+    let order = visit.order;
+    if let Some(ground) = visit.ground.filter(|ground| ground.is_database) {
+        store::set_up(order.endpoint(), order.who(), ground.name.text(), &order.layout, None)
             .await?;
-        let seeded = seed(told, ground).await?;
-        let texts = texts(told, ground.name.seed(), true);
+        let seeded = seed(visit, ground).await?;
+        let texts = texts(visit, ground.name.seed(), true);
         explain(&ground.db, &texts, "", rows).await?;
         return run(&ground.db, &texts, &seeded, rows).await;
     }
-    let database = &asked.store.database;
-    let version = store::schema_version(asked.endpoint(), asked.who(), database).await?;
+    let database = &order.store.database;
+    let version = store::schema_version(order.endpoint(), order.who(), database).await?;
     if version != Some(store::SCHEMA) {
-        rows.skip_rest(Step::Queries, "neither scratch nor a database that is set up: run `vctx setup`, or `vctx doctor` as administrator");
+        rows.skip_rest(Step::Queries, "there is neither scratch nor a database that is set up: run `vctx setup`, or `vctx doctor` as administrator");
         return Ok(());
     }
-    let db = Admin::connect(asked.endpoint(), asked.who(), database).await?;
-    let texts = texts(told, 1, false);
+    let db = Admin::connect(order.endpoint(), order.who(), database).await?;
+    let texts = texts(visit, 1, false);
     let left = QUERIES.len() - texts.len();
     let note = format!(
-        "in {database}, which may have no vector index: {left} of {} left out",
+        "in {database}, which may have no vector index: {left} of {} queries were left out",
         QUERIES.len()
     );
     explain(&db, &texts, &note, rows).await?;
-    rows.skip(check::RUN, "would write: run `vctx doctor` as administrator (ARANGO_USER=root)");
+    rows.skip(checks::RUN, "needs writes: run `vctx doctor` as administrator (ARANGO_USER=root)");
     Ok(())
 }
 
-/// The text without its comment.
+/// Returns the text of a query without its comment lines.
 fn spoken(query: Query) -> String {
     query.text.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// What is explained: all but those that the release does not know, and, without indexes of our own, those that need them.
-fn texts(told: &Told<'_>, seed: u64, is_indexed: bool) -> Vec<(Query, Value)> {
+/// Returns the queries to explain: those that the database's release supports. Queries that use a
+/// vector index are included only if this run created such an index.
+fn texts(visit: &Visit<'_>, seed: u64, is_indexed: bool) -> Vec<(Query, Value)> {
     let known = |(query, _): &(Query, Value)| {
         let near = spoken(*query).contains("APPROX_NEAR_");
-        // Conditions before a search by nearness are there since 3.12.6; the server asks for them since 3.12.7 alone.
+        // A filter before a vector search is possible since 3.12.6; the server uses it since
+        // 3.12.7.
         let first = query.name.ends_with("_first");
-        (!near || is_indexed) && (!first || told.server.since(7))
+        (!near || is_indexed) && (!first || visit.server.since(7))
     };
     binds::all(seed).into_iter().filter(known).collect()
 }
 
-/// Documents with vectors and the indexes over them, as the server makes them. How that went.
-async fn seed(told: &Told<'_>, ground: &Ground) -> Result<String, Fault> {
+/// Writes documents with vectors, and creates the server's indexes over them. Returns a description
+/// of the outcome.
+async fn seed(visit: &Visit<'_>, ground: &Ground) -> Result<String> {
     let seed = ground.name.seed();
     let chunk = |at: usize| {
         json!({"_key": format!("doctor-{at}"), "agent_id": "doctor", "doc_id": "doctor", "chunk_id": at.to_string(), "index": at,
@@ -74,7 +77,7 @@ async fn seed(told: &Told<'_>, ground: &Ground) -> Result<String, Fault> {
         json!({"_key": format!("doctor{at}-0"), "agent_id": "doctor", "id": format!("doctor{at}"), "seq": at + 1, "passage": 0,
             "start": 0, "end": 1, "embedding": vector(seed, at), "fingerprint": "doctor"})
     };
-    let sparse = told.server.since(6);
+    let sparse = visit.server.since(6);
     let mut seen = Vec::new();
     for (collection, documents, metrics) in [
         ("archival_docs", (0..VECTORS).map(chunk).collect::<Value>(), ["cosine", "l2"].as_slice()),
@@ -83,7 +86,7 @@ async fn seed(told: &Told<'_>, ground: &Ground) -> Result<String, Fault> {
         let kept =
             ground.ask(Method::POST, &format!("_api/document/{collection}"), &documents).await?;
         if !kept.is_ok() {
-            seen.push(format!("{collection}: {}", kept.told()));
+            seen.push(format!("{collection}: {kept}"));
         }
         for metric in metrics {
             let path = format!("_api/index?collection={collection}");
@@ -91,10 +94,10 @@ async fn seed(told: &Told<'_>, ground: &Ground) -> Result<String, Fault> {
                 .ask(Method::POST, &path, &definition(&format!("doctor_{metric}"), metric, sparse))
                 .await?;
             if !made.is_ok() {
-                seen.push(format!("{collection} by {metric}: {}", made.told()));
+                seen.push(format!("{collection} by {metric}: {made}"));
             }
         }
-        if let (true, Err(late)) = (seen.is_empty(), trained(told, ground, collection).await?) {
+        if let (true, Err(late)) = (seen.is_empty(), trained(visit, ground, collection).await?) {
             seen.push(format!("{collection}: {late}"));
         }
     }
@@ -105,13 +108,13 @@ async fn seed(told: &Told<'_>, ground: &Ground) -> Result<String, Fault> {
         let refused = items.iter().find(|item| item["errorNum"].is_u64());
         if !kept.is_ok() || refused.is_some() {
             let num = refused.map_or(0, |item| item["errorNum"].as_u64().unwrap_or(0));
-            seen.push(format!("{collection}: {}, {num}", kept.told()));
+            seen.push(format!("{collection}: {kept}, {num}"));
         }
     }
     Ok(seen.join("; "))
 }
 
-/// Texts that did not do as expected.
+/// The queries whose outcome was not as expected.
 #[derive(Default)]
 struct Odd(Vec<String>);
 
@@ -120,7 +123,7 @@ impl Odd {
         self.0.push(format!("{}: {what}", query.name));
     }
 
-    fn see(&self, check: &'static check::Check, of: usize, note: &str, rows: &mut Rows) {
+    fn see(&self, check: &'static checks::Check, of: usize, note: &str, rows: &mut Rows) {
         let named = self.0.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
         let more = match self.0.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
@@ -138,19 +141,14 @@ impl Odd {
     }
 }
 
-async fn explain(
-    db: &Admin,
-    texts: &[(Query, Value)],
-    note: &str,
-    rows: &mut Rows,
-) -> Result<(), Fault> {
+async fn explain(db: &Admin, texts: &[(Query, Value)], note: &str, rows: &mut Rows) -> Result<()> {
     let (mut refused, mut misplanned, mut scanned) =
         (Odd::default(), Odd::default(), Odd::default());
     let mut planned = 0;
     for (query, binds) in texts {
         let plan = probe::explain(db, *query, binds).await?;
         if !plan.is_ok() {
-            refused.note(*query, plan.told());
+            refused.note(*query, plan.to_string());
             continue;
         }
         planned += 1;
@@ -161,13 +159,13 @@ async fn explain(
             scanned.note(*query, format!("scans {collection}"));
         }
     }
-    refused.see(check::EXPLAINED, texts.len(), note, rows);
-    misplanned.see(check::NODES, planned, "", rows);
-    scanned.see(check::INDEXED, planned, "", rows);
+    refused.see(checks::EXPLAINED, texts.len(), note, rows);
+    misplanned.see(checks::NODES, planned, "", rows);
+    scanned.see(checks::INDEXED, planned, "", rows);
     Ok(())
 }
 
-/// What a plan should hold for the words of a text, and does not.
+/// Returns the types of plan nodes that a query's text requires but its plan lacks.
 fn missing_nodes(query: Query, plan: &Answer) -> Vec<&'static str> {
     let (text, nodes) = (spoken(query), nodes(plan));
     [
@@ -182,7 +180,7 @@ fn missing_nodes(query: Query, plan: &Answer) -> Vec<&'static str> {
     .collect()
 }
 
-/// Collections that a plan reads whole, though its text does not say so.
+/// Returns the collections that a plan scans in full although the query's comment declares no scan.
 fn scans(query: Query, plan: &Answer) -> Vec<String> {
     let said: Vec<&str> = query
         .text
@@ -199,26 +197,21 @@ fn scans(query: Query, plan: &Answer) -> Vec<String> {
         .collect()
 }
 
-async fn run(
-    db: &Admin,
-    texts: &[(Query, Value)],
-    seeded: &str,
-    rows: &mut Rows,
-) -> Result<(), Fault> {
-    if !rows.wants_check(check::RUN) {
+async fn run(db: &Admin, texts: &[(Query, Value)], seeded: &str, rows: &mut Rows) -> Result<()> {
+    if !rows.wants_check(checks::RUN) {
         return Ok(());
     }
     if !seeded.is_empty() {
-        rows.see(check::RUN, false, format!("not everything could be seeded: {seeded}"));
+        rows.see(checks::RUN, false, format!("not all test data could be written: {seeded}"));
         return Ok(());
     }
     let mut odd = Odd::default();
     for (query, binds) in texts {
         let answer = probe::run(db, *query, binds).await?;
         if !answer.is_ok() {
-            odd.note(*query, answer.told());
+            odd.note(*query, answer.to_string());
         }
     }
-    odd.see(check::RUN, texts.len(), "", rows);
+    odd.see(checks::RUN, texts.len(), "", rows);
     Ok(())
 }

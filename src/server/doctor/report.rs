@@ -1,24 +1,26 @@
-//! What was seen: one row for each check that was wanted, none of them silently green.
+//! Makes the doctor's report with one row for each selected check.
+//!
+//! A check that did not run never counts as passed.
 
 use serde_json::{Value, json};
 
-use super::check::{CHECKS, Check, Step};
+use crate::checks::{Check, Finding, Step, by_hand};
 
-/// How a check ended.
+/// Outcome of a check in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was expected was seen.
+    /// The database gave the expected answer.
     Ok,
-    /// It works, but somebody should look.
+    /// The check passed, but the result needs attention.
     Warning,
-    /// Something else was seen.
+    /// The database gave an unexpected answer.
     Failed,
-    /// It could not be made; `seen` says why, and how to run it.
+    /// The check did not run; the row's `seen` says why, and how to run the check.
     Skipped,
 }
 
 impl Outcome {
-    /// As it stands in the table.
+    /// Returns the outcome as a word of the report.
     pub fn text(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -29,63 +31,64 @@ impl Outcome {
     }
 }
 
-/// One line of the report.
+/// One row of the doctor's report.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was looked at.
+    /// The check of this row.
     pub check: &'static Check,
-    /// How it ended.
+    /// The outcome of the check.
     pub outcome: Outcome,
-    /// What was seen, or why nothing was.
+    /// What the check observed, or why it observed nothing.
     pub seen: String,
 }
 
-/// Why a visit ended.
+/// How a doctor's visit (one run of `vctx doctor`) ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Everything was looked at that could be.
+pub enum End {
+    /// The doctor ran every possible check.
     Done,
-    /// A signal came.
+    /// A signal or the time limit ended the doctor's visit.
     Interrupted,
-    /// Nobody answers.
+    /// The visit ended early because the database does not answer.
     Unreachable(String),
-    /// The credentials are refused.
+    /// The visit ended early because the database refuses the credentials.
     Refused(String),
 }
 
-/// Everything that was seen.
+/// The result of a doctor's visit.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// In the order of the checks.
+    /// Rows of the report in the order of the checks.
     pub rows: Vec<Row>,
-    /// Why it ended.
-    pub ended: Ended,
+    /// How the visit ended.
+    pub ended: End,
 }
 
-/// Longest text of `seen`, in characters.
+/// Maximum length of the text `seen`, in characters.
 const SEEN_CHARS_MAX: usize = 400;
 
-/// What is wanted, and what was seen of it so far.
+/// The selected checks, and the report's rows so far.
 pub(super) struct Rows {
     wanted: Vec<&'static Check>,
     seen: Vec<Row>,
 }
 
 impl Rows {
-    /// For those of the wanted names; all of the given steps if none is named.
+    /// Selects the checks with the given names among those of the given steps; without names,
+    /// selects all checks of these steps.
     pub(super) fn new(only: &[String], steps: &[Step]) -> Self {
-        let named = |check: &&&Check| only.is_empty() || only.iter().any(|id| id == check.id);
-        let of_steps = |check: &&&Check| steps.contains(&check.step);
-        let wanted = CHECKS.iter().filter(of_steps).filter(named).copied().collect();
+        let named = |check: &&Check| only.is_empty() || only.iter().any(|id| id == check.id);
+        let of_steps = |check: &&Check| steps.contains(&check.step);
+        let wanted = by_hand().filter(of_steps).filter(named).collect();
         Self { wanted, seen: Vec::new() }
     }
 
-    /// Whether something of a step is wanted.
+    /// Returns whether a check of the given step is selected.
     pub(super) fn wants(&self, step: Step) -> bool {
         self.wanted.iter().any(|check| check.step == step)
     }
 
-    /// Whether a check is wanted.
+    /// Returns whether a check is selected.
     pub(super) fn wants_check(&self, check: &Check) -> bool {
         self.wanted.iter().any(|other| other.id == check.id)
     }
@@ -100,35 +103,40 @@ impl Rows {
         self.seen.push(Row { check, outcome, seen });
     }
 
-    /// What was seen, and whether it is what was expected.
+    /// Records what a check observed, and whether this was expected.
     pub(super) fn see(&mut self, check: &'static Check, holds: bool, seen: impl Into<String>) {
         let outcome = if holds { Outcome::Ok } else { Outcome::Failed };
         self.note(check, outcome, seen.into());
     }
 
-    /// It works, but somebody should look.
+    /// Records the finding of a check that the server also runs itself.
+    pub(super) fn find(&mut self, finding: Finding) {
+        self.see(finding.check, finding.passed, finding.sentence);
+    }
+
+    /// Records a check that passed but needs attention.
     pub(super) fn warn(&mut self, check: &'static Check, seen: impl Into<String>) {
         self.note(check, Outcome::Warning, seen.into());
     }
 
-    /// It cannot be made: why, and how to run it.
+    /// Records that a check cannot run, with the reason and a way to run it.
     pub(super) fn skip(&mut self, check: &'static Check, why: impl Into<String>) {
         self.note(check, Outcome::Skipped, why.into());
     }
 
-    /// Everything of a step that was not seen cannot be made.
+    /// Skips all checks of a step that have no row in the report yet.
     pub(super) fn skip_rest(&mut self, step: Step, why: &str) {
         for check in self.open(step) {
             self.skip(check, why);
         }
     }
 
-    /// A step ended early: what it was at failed, what was to follow was not made.
+    /// Ends a step early: its next check counts as failed, and its later checks are skipped.
     pub(super) fn cut(&mut self, step: Step, why: &str) {
         for (at, check) in self.open(step).into_iter().enumerate() {
             match at {
                 0 => self.see(check, false, why),
-                _ => self.skip(check, format!("the step ended before: {why}")),
+                _ => self.skip(check, format!("the step ended before this check: {why}")),
             }
         }
     }
@@ -140,33 +148,32 @@ impl Rows {
         self.wanted.iter().filter(open).copied().collect()
     }
 
-    /// The rows in the order of the checks; what nobody spoke of is skipped, and says so.
-    pub(super) fn end(mut self, ended: Ended) -> Report {
+    /// Makes the report in the order of the checks; a check without a recorded row counts as
+    /// skipped.
+    pub(super) fn end(mut self, ended: End) -> Report {
         let why = match &ended {
-            Ended::Done => "not looked at",
-            Ended::Interrupted => {
-                "the visit was ended before (a signal, or its bound of 10 min); run it again"
+            End::Done => "not looked at",
+            End::Interrupted => {
+                "the visit ended early (by a signal or its time limit of 10 min); run it again"
             }
-            Ended::Unreachable(_) | Ended::Refused(_) => {
-                "the database could not be asked any further"
-            }
+            End::Unreachable(_) | End::Refused(_) => "the database could not be asked any further",
         };
         for check in self.wanted.clone() {
             self.skip(check, why);
         }
-        let place = |row: &Row| CHECKS.iter().position(|check| check.id == row.check.id);
+        let place = |row: &Row| by_hand().position(|check| check.id == row.check.id);
         self.seen.sort_by_key(place);
         Report { rows: self.seen, ended }
     }
 }
 
 impl Report {
-    /// Rows that ended so.
+    /// Returns the number of report rows with the given outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.rows.iter().filter(|row| row.outcome == outcome).count()
     }
 
-    /// Counts and rows for programs.
+    /// Returns the report as JSON: the counts of the outcomes, and all rows.
     pub fn to_json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows
@@ -177,10 +184,10 @@ impl Report {
             })
             .collect();
         let ended = match &self.ended {
-            Ended::Done => "done",
-            Ended::Interrupted => "interrupted",
-            Ended::Unreachable(_) => "unreachable",
-            Ended::Refused(_) => "refused",
+            End::Done => "done",
+            End::Interrupted => "interrupted",
+            End::Unreachable(_) => "unreachable",
+            End::Refused(_) => "refused",
         };
         json!({
             "ended": ended, "ok": self.count(Outcome::Ok), "warning": self.count(Outcome::Warning),
@@ -191,8 +198,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{COMMIT, IDLE, REACHED, ROOT};
     use super::*;
+    use crate::checks::{COMMIT, IDLE, REACHED, ROOT};
 
     #[test]
     fn what_nobody_spoke_of_is_skipped_and_what_was_cut_fails_once() {
@@ -200,7 +207,7 @@ mod tests {
         rows.see(REACHED, true, "a\nb");
         rows.see(REACHED, false, "only the first word counts");
         rows.cut(Step::Transactions, "no answer");
-        let report = rows.end(Ended::Done);
+        let report = rows.end(End::Done);
         let of = |check: &Check| {
             let row = report.rows.iter().find(|row| row.check.id == check.id).expect("a row");
             (row.outcome, row.seen.as_str())
@@ -215,6 +222,6 @@ mod tests {
     fn only_what_is_named_is_wanted() {
         let rows = Rows::new(&["transactions.idle".into()], &[Step::Server, Step::Transactions]);
         assert!(rows.wants(Step::Transactions) && !rows.wants(Step::Server));
-        assert_eq!(rows.end(Ended::Done).rows.len(), 1);
+        assert_eq!(rows.end(End::Done).rows.len(), 1);
     }
 }

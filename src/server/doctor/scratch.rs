@@ -1,59 +1,65 @@
-//! Scratch: a database of this run, or collections with its name in front; made, removed, and recognised by name when a doctor died.
+//! Creates and removes scratch: the doctor's temporary database, or temporary collections in the
+//! configured database.
+//!
+//! Scratch of earlier runs is recognised by name.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::check;
 use super::report::Rows;
-use crate::store::{Admin, Answer, Credentials, Endpoint, Fault, FaultKind};
+use crate::checks;
+use crate::store::{self, Admin, Answer, Credentials, Endpoint, FaultKind};
 use vctx_base::clock::{Clock as _, SystemClock};
 use vctx_base::ids::{Ids as _, SystemIds};
 
-/// What every name of scratch begins with.
+/// Prefix of the name of every scratch object.
 const PREFIX: &str = "vctx_doctor_";
-/// Hexadecimal digits of the moment in a name, in milliseconds: enough until the year 2527.
+/// Number of hexadecimal digits for the time in a scratch name, in milliseconds; enough until the
+/// year 2527.
 const MOMENT_DIGITS: usize = 11;
-/// Hexadecimal digits of chance in a name.
+/// Number of random hexadecimal digits in a scratch name.
 const CHANCE_DIGITS: usize = 8;
-/// What a name may end in: nothing for a database, else what it is.
+/// Suffixes of scratch names, one for each kind of object. The name of a scratch database has no
+/// suffix.
 const ENDINGS: &[&str] = &["docs", "vectors", "empty", "mine", "view", "rw", "ro"];
-/// Age in seconds from which on scratch counts as left behind: longer than any visit may last.
+/// Age in seconds at which scratch counts as abandoned; no doctor's visit may last this long.
 pub const LEFTOVER_S: u64 = 900;
 
-/// The name of one run.
+/// The base name of one run's scratch objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name(String);
 
 impl Name {
-    /// A new one.
+    /// Makes a new scratch name from the current time and random digits.
     pub(super) fn fresh() -> Self {
         let chance: String = SystemIds.salt().chars().take(CHANCE_DIGITS).collect();
         Self(format!("{PREFIX}{:0MOMENT_DIGITS$x}_{chance}", SystemClock.unix_ms()))
     }
 
-    /// The name itself: that of a database.
+    /// Returns the name of this run's scratch database, which has no suffix.
     pub(super) fn text(&self) -> &str {
         &self.0
     }
 
-    /// A name of something else of the same run.
+    /// Returns the name of a scratch object of this run other than the database.
     pub(super) fn of(&self, ending: &str) -> String {
         format!("{}_{ending}", self.0)
     }
 
-    /// A number that follows from the name, for chance that can be repeated.
+    /// Returns a seed for repeatable random values, derived from the scratch name.
     pub(super) fn seed(&self) -> u64 {
         let digits = self.0.rsplit('_').next().unwrap_or_default();
         u64::from_str_radix(digits, 16).unwrap_or(1)
     }
 
-    /// Whether something else is of this run.
+    /// Returns whether an object belongs to this run, judged by the object's name.
     fn owns(&self, name: &str) -> bool {
         name == self.0 || ENDINGS.iter().any(|ending| name == self.of(ending))
     }
 }
 
-/// When the run began that something is named after, in milliseconds; none for what no doctor made.
+/// Returns when the run of a scratch name began, in milliseconds, or `None` if the name is not a
+/// scratch name.
 pub(super) fn begun_ms(name: &str) -> Option<u64> {
     let mut parts = name.strip_prefix(PREFIX)?.splitn(3, '_');
     let (moment, chance, ending) = (parts.next()?, parts.next()?, parts.next());
@@ -65,48 +71,50 @@ pub(super) fn begun_ms(name: &str) -> Option<u64> {
     ours.then(|| u64::from_str_radix(moment, 16).ok()).flatten()
 }
 
-/// Where probes may write.
+/// The temporary database, or the temporary collections, in which the doctor's checks write.
 pub(super) struct Ground {
-    /// The database in which they do.
+    /// Connection to the database that contains the doctor's scratch objects.
     pub(super) db: Admin,
-    /// Of this run.
+    /// Scratch name of this run.
     pub(super) name: Name,
-    /// Whether it is a database of its own.
+    /// Whether the scratch is a database of its own.
     pub(super) is_database: bool,
 }
 
 impl Ground {
-    /// A name of this run for something in it.
+    /// Returns the full name of an object in this run's scratch.
     pub(super) fn of(&self, ending: &str) -> String {
         self.name.of(ending)
     }
 
-    /// A request there.
+    /// Sends a request to the database that contains the doctor's scratch objects.
     pub(super) async fn ask(
         &self,
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<Answer, Fault> {
+    ) -> store::Result<Answer> {
         self.db.ask(method, path, (!body.is_null()).then_some(body)).await
     }
 
-    /// Makes a collection of this run; one that is there is as good.
-    pub(super) async fn collection(&self, ending: &str) -> Result<Answer, Fault> {
+    /// Creates a scratch collection of this run, unless the collection exists.
+    pub(super) async fn collection(&self, ending: &str) -> store::Result<Answer> {
         let body = json!({"name": self.of(ending), "type": 2});
         self.ask(Method::POST, "_api/collection", &body).await
     }
 }
 
-/// Makes scratch: a database if the user may make one, else a collection in the configured one. None, and the row says why, if neither.
+/// Creates scratch: a database if the user may create databases, otherwise a collection in the
+/// configured database. Returns `None` if the user may create neither a database nor a collection;
+/// then the report's row says why.
 pub(super) async fn make(
     endpoint: &Endpoint,
     who: &Credentials,
     database: &str,
     name: &Name,
     rows: &mut Rows,
-) -> Result<Option<Ground>, Fault> {
-    let row = check::SCRATCH;
+) -> store::Result<Option<Ground>> {
+    let row = checks::SCRATCH;
     let body = json!({"name": name.text(), "options": {"sharding": "single"}});
     let no_database = match admitted(Admin::connect(endpoint, who, "_system").await)? {
         Ok(system) => {
@@ -117,10 +125,10 @@ pub(super) async fn make(
                 return Ok(Some(Ground { db, name: name.clone(), is_database: true }));
             }
             if !is_forbidden(&made) {
-                rows.see(row, false, format!("no database: {}", made.told()));
+                rows.see(row, false, format!("no database: {made}"));
                 return Ok(None);
             }
-            made.told()
+            made.to_string()
         }
         Err(refused) => refused,
     };
@@ -133,10 +141,10 @@ pub(super) async fn make(
                 return Ok(Some(ground));
             }
             if !is_forbidden(&made) {
-                rows.see(row, false, format!("no collection: {}", made.told()));
+                rows.see(row, false, format!("no collection: {made}"));
                 return Ok(None);
             }
-            made.told()
+            made.to_string()
         }
         Err(refused) => refused,
     };
@@ -155,8 +163,9 @@ fn is_forbidden(answer: &Answer) -> bool {
     matches!(answer.status, 401 | 403)
 }
 
-/// A connection, or why this user gets none there; anything else is a fault.
-fn admitted(connected: Result<Admin, Fault>) -> Result<Result<Admin, String>, Fault> {
+/// Returns a connection, or in the inner `Err` the reason why the database refuses the user. Any
+/// other failure is the outer `Err`.
+fn admitted(connected: store::Result<Admin>) -> store::Result<Result<Admin, String>> {
     match connected {
         Ok(db) => Ok(Ok(db)),
         Err(fault) => match fault.kind {
@@ -166,20 +175,22 @@ fn admitted(connected: Result<Admin, Fault>) -> Result<Result<Admin, String>, Fa
     }
 }
 
-/// Removes what is named after a run: of this one, or of those that began before a moment. Gives the names; what the user may not see is left.
+/// Removes the scratch of this run, or of runs that began before a given time, and returns the
+/// removed names. Scratch objects that the user cannot see remain.
 pub(super) async fn remove(
     endpoint: &Endpoint,
     who: &Credentials,
     database: &str,
     whose: Whose<'_>,
-) -> Result<Vec<String>, Fault> {
+) -> store::Result<Vec<String>> {
     let mut gone = Vec::new();
-    // The system database first: a database goes with all that is in it.
+    // The system database is cleaned first, since dropping a database also removes its collections.
     for place in ["_system", database] {
         let db = match Admin::connect(endpoint, who, place).await {
             Ok(db) => db,
             Err(fault) if fault.passing() => return Err(fault),
-            // It is not there, or not for this user: nothing of ours can be in it either.
+            // A database that is missing or closed to the user contains no scratch that could be
+            // removed.
             Err(_) => continue,
         };
         for (list, names) in KINDS.iter().filter(|(list, _)| (place == "_system") == list.system) {
@@ -196,12 +207,12 @@ pub(super) async fn remove(
     Ok(gone)
 }
 
-/// What `remove` and `left` look for.
+/// Selects the scratch that `remove` and `left` search for.
 #[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
-    /// This run's.
+    /// Scratch of this run.
     Own(&'a Name),
-    /// Of runs that began before a moment, in milliseconds.
+    /// Scratch of runs that began before this time, in milliseconds.
     Before(u64),
 }
 
@@ -214,13 +225,13 @@ impl Whose<'_> {
     }
 }
 
-/// What is left of it.
+/// Returns the names of scratch objects that still exist.
 pub(super) async fn left(
     endpoint: &Endpoint,
     who: &Credentials,
     database: &str,
     whose: Whose<'_>,
-) -> Result<Vec<String>, Fault> {
+) -> store::Result<Vec<String>> {
     let mut found = Vec::new();
     for place in ["_system", database] {
         let Ok(db) = Admin::connect(endpoint, who, place).await else { continue };
@@ -238,7 +249,8 @@ struct List {
     item: &'static str,
 }
 
-/// What a run may make: users before databases, views before collections; and where a name stands in an entry.
+/// Kinds of scratch objects, each with the JSON field that has the object's name. The order is the
+/// order of removal: users before databases, and views before collections.
 const KINDS: &[(List, &str)] = &[
     (List { system: true, path: "/_api/user", item: "/_api/user" }, "user"),
     (List { system: true, path: "/_api/database", item: "/_api/database" }, ""),
@@ -249,7 +261,7 @@ const KINDS: &[(List, &str)] = &[
     ),
 ];
 
-async fn names_of(db: &Admin, path: &str, field: &str) -> Result<Vec<String>, Fault> {
+async fn names_of(db: &Admin, path: &str, field: &str) -> store::Result<Vec<String>> {
     let listed = db.ask(Method::GET, path, None).await?;
     let entries = listed.body["result"].as_array().cloned().unwrap_or_default();
     let name = |entry: &Value| match field {

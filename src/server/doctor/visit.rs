@@ -1,60 +1,57 @@
-//! One visit: the steps in their order, each within its time, and scratch removed however it ends.
+//! Runs the steps of a doctor's visit (one run of `vctx doctor`) in order, each step within a time
+//! limit, and always removes scratch.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::check::{self, Step};
-use super::report::{Ended, Report, Rows};
+use super::report::{End, Report, Rows};
 use super::scratch::{self, Ground, Name, Whose};
 use super::server::{self, Server};
 use super::{errors, health, objects, queries, rights, transactions, vectors};
-use crate::store::{Credentials, Endpoint, Fault, FaultKind, Layout, Settings};
+use crate::checks::{self, Step};
+use crate::store::{Credentials, Endpoint, Fault, FaultKind, Layout, Result, Settings};
 use vctx_base::clock::{Clock as _, SystemClock};
 use vctx_core::policy::Retention;
 
-/// What is looked at, by whom, and how much of it.
+/// What a doctor's visit examines (the database and its users), and which checks it runs.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// The two ways of the server, its users and its database.
+pub struct Order {
+    /// Sockets, users and database from the server's configuration.
     pub store: Settings,
-    /// The user that makes and drops indexes.
+    /// The user that creates and drops indexes.
     pub index_user: String,
-    /// Its password where it is known; else it is looked at by an administrator alone.
+    /// Password of the index user, if known. Without this password, only an administrator can check
+    /// the rights of the index user.
     pub index_password: Option<String>,
-    /// The users of the server that setup makes, those whose passwords are known.
+    /// Credentials of the users that setup creates for the server; users without a known password
+    /// are left out.
     pub application: Vec<Credentials>,
-    /// What a setup makes.
+    /// The schema that setup creates.
     pub layout: Layout,
-    /// The policy of retention.
+    /// Retention policy for texts.
     pub retention: Retention,
-    /// Rows from which on a vector index is made.
+    /// Minimum number of chunks at which the server creates a vector index.
     pub index_rows_min: u64,
-    /// A running deployment is looked at, and nothing is written.
+    /// Whether to check a running deployment, without writing to it.
     pub health: bool,
-    /// Nothing is waited for that takes longer than some seconds.
+    /// Whether to skip checks that wait for more than a few seconds.
     pub quick: bool,
-    /// Names of checks; none: all of them.
+    /// Names of the checks to run; an empty list selects all checks.
     pub only: Vec<String>,
-    /// Age in seconds from which on scratch of others counts as left behind.
+    /// Age in seconds after which another run's scratch counts as abandoned.
     pub leftover_s: u64,
 }
 
-impl Asked {
-    /// Who asks.
+impl Order {
+    /// Returns the credentials that the doctor uses.
     pub(super) fn who(&self) -> &Credentials {
         &self.store.rw_credentials
     }
 
-    /// Where.
+    /// Returns the database socket for writes.
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.store.rw
-    }
-
-    /// The path of the socket.
-    pub(super) fn socket(&self) -> PathBuf {
-        self.store.rw.path().to_owned()
     }
 
     fn steps(&self) -> &'static [Step] {
@@ -62,7 +59,8 @@ impl Asked {
     }
 }
 
-/// Steps of a visit that probes.
+/// Steps of a visit that tests a database; a visit to a running deployment has only the health
+/// step.
 const PROBED: &[Step] = &[
     Step::Server,
     Step::Objects,
@@ -74,36 +72,40 @@ const PROBED: &[Step] = &[
     Step::Removal,
 ];
 
-/// Longest time of one step, in milliseconds: training is waited for 60 s, an idle transaction 75 s, a hundred queries 10 s each at worst.
+/// Longest time of one step of a visit, in milliseconds. Training a vector index takes up to 60 s;
+/// the expiry of an idle transaction takes up to 75 s.
 const STEP_MS_MAX: u64 = 180_000;
-/// Longest time of a whole visit without its removal, in milliseconds; below [`scratch::LEFTOVER_S`], so that no living visit is taken for dead.
+/// Longest time of a visit before scratch is removed, in milliseconds. It is shorter than
+/// [`scratch::LEFTOVER_S`], so that no other doctor removes this visit's scratch.
 const VISIT_MS_MAX: u64 = 600_000;
-/// Longest time of the removal, in milliseconds.
+/// Time limit for the removal of scratch, in milliseconds.
 const REMOVAL_MS_MAX: u64 = 60_000;
-/// Pause before a removal whose answer was lost is tried again, in milliseconds.
+/// Pause in milliseconds before scratch is removed again, after the answer to the last removal was
+/// lost.
 const REMOVAL_PAUSE_MS: u64 = 200;
 
-/// Makes a visit. `stop` ends it early; what it made is removed all the same. `progress` is told which step begins.
+/// Runs a doctor's visit and returns the report. `stop` ends the visit early; the visit's scratch
+/// is removed even then. `progress` receives the name of each step when it begins.
 pub async fn examine(
-    asked: &Asked,
+    order: &Order,
     stop: impl Future<Output = ()>,
     progress: &dyn Fn(&str),
 ) -> Report {
-    let mut rows = Rows::new(&asked.only, asked.steps());
+    let mut rows = Rows::new(&order.only, order.steps());
     let name = Name::fresh();
     let bound = Duration::from_millis(VISIT_MS_MAX);
-    let visit = timeout(bound, visit(asked, &name, &mut rows, progress));
+    let visit = timeout(bound, visit(order, &name, &mut rows, progress));
     let ended = tokio::select! {
         ended = visit => match ended {
-            Ok(Ok(())) => Ended::Done,
+            Ok(Ok(())) => End::Done,
             Ok(Err(fault)) => ended_by(&fault),
-            Err(_) => Ended::Interrupted,
+            Err(_) => End::Interrupted,
         },
-        () = stop => Ended::Interrupted,
+        () = stop => End::Interrupted,
     };
-    if !asked.health && !matches!(ended, Ended::Unreachable(_) | Ended::Refused(_)) {
+    if !order.health && !matches!(ended, End::Unreachable(_) | End::Refused(_)) {
         progress("removing scratch");
-        let removal = removal(asked, &name, &mut rows);
+        let removal = removal(order, &name, &mut rows);
         match timeout(Duration::from_millis(REMOVAL_MS_MAX), removal).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => rows.cut(Step::Removal, &format!("{fault}; {}", by_hand(&name))),
@@ -124,23 +126,18 @@ fn by_hand(name: &Name) -> String {
     )
 }
 
-fn ended_by(fault: &Fault) -> Ended {
+fn ended_by(fault: &Fault) -> End {
     match fault.kind {
-        FaultKind::Arango { status: 401 | 403, .. } => Ended::Refused(fault.to_string()),
-        _ => Ended::Unreachable(fault.to_string()),
+        FaultKind::Arango { status: 401 | 403, .. } => End::Refused(fault.to_string()),
+        _ => End::Unreachable(fault.to_string()),
     }
 }
 
-async fn visit(
-    asked: &Asked,
-    name: &Name,
-    rows: &mut Rows,
-    progress: &dyn Fn(&str),
-) -> Result<(), Fault> {
-    progress(if asked.health { "health of a running deployment" } else { "what answers" });
-    if asked.health {
+async fn visit(order: &Order, name: &Name, rows: &mut Rows, progress: &dyn Fn(&str)) -> Result<()> {
+    progress(if order.health { "health of a running deployment" } else { "what answers" });
+    if order.health {
         let bound = Duration::from_millis(STEP_MS_MAX);
-        return match timeout(bound, health::look(asked, rows)).await {
+        return match timeout(bound, health::look(order, rows)).await {
             Ok(looked) => looked.inspect_err(|fault| rows.cut(Step::Health, &fault.to_string())),
             Err(_) => {
                 rows.cut(Step::Health, &format!("not done within {STEP_MS_MAX} ms"));
@@ -148,7 +145,7 @@ async fn visit(
             }
         };
     }
-    let looked = server::look(asked, rows).await;
+    let looked = server::look(order, rows).await;
     let looked = looked.inspect_err(|fault| rows.cut(Step::Server, &fault.to_string()))?;
     let Some(server) = looked else { return Ok(()) };
     let steps: Vec<Step> =
@@ -158,7 +155,7 @@ async fn visit(
     }
     progress("scratch");
     let ground =
-        match scratch::make(asked.endpoint(), asked.who(), &asked.store.database, name, rows).await
+        match scratch::make(order.endpoint(), order.who(), &order.store.database, name, rows).await
         {
             Ok(ground) => ground,
             Err(fault) => {
@@ -166,11 +163,11 @@ async fn visit(
                 None
             }
         };
-    let told = Told { asked, server: &server, name, ground: ground.as_ref() };
+    let visit = Visit { order, server: &server, name, ground: ground.as_ref() };
     for step in steps {
         progress(step.text());
         let bound = Duration::from_millis(STEP_MS_MAX);
-        match timeout(bound, one(step, &told, rows)).await {
+        match timeout(bound, one(step, &visit, rows)).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => rows.cut(step, &fault.to_string()),
             Err(_) => rows.cut(step, &format!("not done within {STEP_MS_MAX} ms")),
@@ -179,42 +176,44 @@ async fn visit(
     Ok(())
 }
 
-/// Whether a step needs scratch.
+/// Returns whether a step of the visit needs scratch.
 fn is_probing(step: Step) -> bool {
     !matches!(step, Step::Server | Step::Health | Step::Removal)
 }
 
-/// What every step knows.
-pub(super) struct Told<'a> {
-    pub(super) asked: &'a Asked,
+/// The data that all steps of a visit share: the order (what to examine), the database server and
+/// the scratch.
+pub(super) struct Visit<'a> {
+    pub(super) order: &'a Order,
     pub(super) server: &'a Server,
-    /// Of this visit.
+    /// Base name of this run's scratch objects.
     pub(super) name: &'a Name,
-    /// None where nothing may be made.
+    /// The scratch of this visit; `None` if the user may not create scratch.
     pub(super) ground: Option<&'a Ground>,
 }
 
-/// Why nothing can be tried without scratch, and what to do.
+/// Reason that the report gives for checks that are skipped because there is no scratch.
 pub(super) const NO_GROUND: &str = "needs scratch, and none could be made (see objects.scratch): run `vctx doctor` as administrator (ARANGO_USER=root)";
 
-async fn one(step: Step, told: &Told<'_>, rows: &mut Rows) -> Result<(), Fault> {
+async fn one(step: Step, visit: &Visit<'_>, rows: &mut Rows) -> Result<()> {
     match step {
-        Step::Objects => objects::look(told, rows).await,
-        Step::Vectors => vectors::look(told, rows).await,
-        Step::Queries => queries::look(told, rows).await,
-        Step::Transactions => transactions::look(told, rows).await,
-        Step::Rights => rights::look(told, rows).await,
-        Step::Errors => errors::look(told, rows).await,
+        Step::Objects => objects::look(visit, rows).await,
+        Step::Vectors => vectors::look(visit, rows).await,
+        Step::Queries => queries::look(visit, rows).await,
+        Step::Transactions => transactions::look(visit, rows).await,
+        Step::Rights => rights::look(visit, rows).await,
+        Step::Errors => errors::look(visit, rows).await,
         Step::Server | Step::Health | Step::Removal => Ok(()),
     }
 }
 
-/// Removes what this visit made, and what doctors that died left behind.
-async fn removal(asked: &Asked, name: &Name, rows: &mut Rows) -> Result<(), Fault> {
-    let (endpoint, who, database) = (asked.endpoint(), asked.who(), &asked.store.database);
+/// Removes the scratch of this visit, and abandoned scratch of killed doctors.
+async fn removal(order: &Order, name: &Name, rows: &mut Rows) -> Result<()> {
+    let (endpoint, who, database) = (order.endpoint(), order.who(), &order.store.database);
     let gone = loop {
         match scratch::remove(endpoint, who, database, Whose::Own(name)).await {
-            // A database that drops slowly has not answered in time: what is left is looked for again, within the bound of all of it.
+            // The removal of scratch may take longer than the doctor waits for the database's
+            // answer. The removal is therefore tried again, until its own time limit.
             Err(fault) if fault.kind == FaultKind::Lost => {
                 tokio::time::sleep(Duration::from_millis(REMOVAL_PAUSE_MS)).await;
             }
@@ -226,15 +225,15 @@ async fn removal(asked: &Asked, name: &Name, rows: &mut Rows) -> Result<(), Faul
         (gone, []) => format!("{gone} removed, nothing left"),
         (_, left) => format!("left: {}; {}", left.join(", "), by_hand(name)),
     };
-    rows.see(check::REMOVED, left.is_empty(), seen);
-    let before = Whose::Before(SystemClock.unix_ms().saturating_sub(asked.leftover_s * 1000));
+    rows.see(checks::REMOVED, left.is_empty(), seen);
+    let before = Whose::Before(SystemClock.unix_ms().saturating_sub(order.leftover_s * 1000));
     let gone = scratch::remove(endpoint, who, database, before).await?;
     let left = scratch::left(endpoint, who, database, before).await?;
     let seen = match (gone.as_slice(), left.as_slice()) {
         ([], []) => "there was nothing".to_owned(),
         (gone, []) => format!("removed: {}", gone.join(", ")),
-        (_, left) => format!("left, since this user may not remove it: {}", left.join(", ")),
+        (_, left) => format!("not removed, since this user may not do so: {}", left.join(", ")),
     };
-    rows.see(check::LEFTOVERS, left.is_empty(), seen);
+    rows.see(checks::LEFTOVERS, left.is_empty(), seen);
     Ok(())
 }

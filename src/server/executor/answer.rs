@@ -1,111 +1,191 @@
-//! Who answers what a tool asks: the store knows queue and archive, a summariser the summary, an embedder the vectors.
+//! Answers the questions (requests for data) that a step of a call asks. The data come from the
+//! store, a summariser, an embedder or the archive.
 
 use std::sync::Arc;
 
+use super::embedding;
+use super::executor::Executor;
 use super::summary::{Wanted, summarised};
-use crate::models::Gateway;
-use crate::store::{
-    Ro, calls_between, entries, entries_dated, load_archive, nearest, pairs, passages, queue,
-    result_page, vector_index, worded,
-};
+use crate::executor::limits::QUEUE_ROWS_MAX;
+use crate::store;
 use vctx_base::metric;
-use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{QUEUE_ROWS_MAX, RECALL_PAIR_SEQS_MAX};
-use vctx_core::memory::TokenCounter;
-use vctx_core::policy::{
-    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer,
-};
+use vctx_core::error::Result;
+use vctx_core::memory::archive::VectorSetting;
+use vctx_core::memory::core::Core;
+use vctx_core::policy::{Answers, ArchiveAnswer, Question, SummaryAnswer, VectorsAnswer};
+use vctx_core::search::{NearPlan, NearQuery, NearResult};
+use vctx_core::trust::Scope;
 
-/// Answers a question into `answers`. Local answers are computed off the IO threads.
-pub(super) async fn answer(
-    question: Question,
-    answers: &mut Answers,
-    ro: &Ro,
-    scope: &Scope,
-    counter: Arc<dyn TokenCounter>,
-    model: Option<&Gateway>,
-) -> Result<()> {
-    match question {
-        Question::Queue { head_seq } => {
-            answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+/// Maximum distance between an entry of recall storage and the reply to it, in positions.
+const RECALL_PAIR_SEQS_MAX: u64 = 8;
+
+impl Executor {
+    /// Answers a step's question, and stores the answer in `answers`.
+    pub(super) async fn answer(
+        &self,
+        question: Question,
+        answers: &mut Answers,
+        scope: &Scope,
+        core: &Core,
+    ) -> Result<()> {
+        let ro = &self.kernel.ro;
+        match question {
+            Question::Queue { head_seq } => {
+                let mut queue = store::queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?;
+                // The queue is read after the core. Messages that another server appended between
+                // the two reads belong to a later revision, so they are left out. The revision
+                // check of the write detects that another server has written.
+                queue.retain(|message| message.seq < core.queue.next_seq);
+                answers.queue = Some(queue);
+            }
+            Question::Calls { first_seq, last_seq } => {
+                let calls = store::calls_between(ro, scope, first_seq, last_seq).await?;
+                answers.calls = Some(calls);
+            }
+            Question::Recall { query, now_ms } => {
+                answers.recall = Some(self.recall(scope, query, now_ms).await?);
+            }
+            Question::Entries { ids, head_seq, pairs: false } => {
+                answers.entries = Some(store::entries(ro, scope, &ids, head_seq).await?);
+            }
+            Question::Entries { ids, head_seq, pairs: true } => {
+                let (mut found, partners) = tokio::try_join!(
+                    store::entries(ro, scope, &ids, head_seq),
+                    store::pairs(ro, scope, &ids, RECALL_PAIR_SEQS_MAX)
+                )?;
+                found.pairs = partners;
+                answers.entries = Some(found);
+            }
+            Question::Page { handle } => {
+                answers.page = Some(store::result_page(ro, scope, &handle).await?);
+            }
+            Question::Summary { of, previous, lines, tokens, may_wait } => {
+                let wanted = Wanted { previous, lines, tokens };
+                let model = self.kernel.model.as_ref().filter(|_| may_wait);
+                let counter = Arc::clone(self.kernel.counters.of(core.encoding));
+                let (content, details) = summarised(wanted, counter, model).await?;
+                answers.summary = Some(SummaryAnswer { of, content, details });
+            }
+            Question::Archive { manifest_key, messages } => {
+                answers.archive = Some(self.stored(scope, &manifest_key, &messages).await?);
+            }
+            Question::Vectors { chunks } => {
+                let setting = store::vector_setting(ro).await?;
+                answers.vectors = Some(self.vectors(setting, chunks).await?);
+            }
+            Question::Nearest(near) => {
+                let found = store::nearest(ro, scope, &near).await?;
+                report_look(&near, &found);
+                if found.rows.is_none() {
+                    self.archive.failed();
+                }
+                answers.nearest = Some(found);
+            }
+            Question::Words(words) => {
+                answers.worded = Some(store::worded(ro, scope, &words).await?);
+            }
+            Question::Passages { keys } => {
+                answers.passages = Some(store::passages(ro, scope, &keys).await?);
+            }
+            Question::Cited { keys } => {
+                answers.cited = Some(store::passages(ro, scope, &keys).await?);
+            }
+            Question::Schedule { name } => {
+                let seen = self.kernel.patiently(|| store::looked_at(ro, scope, &name)).await?;
+                answers.schedule = Some(seen);
+            }
+            Question::Dated(dated) => {
+                answers.dated = Some(store::entries_dated(ro, scope, &dated).await?);
+            }
+            Question::Due { before } => {
+                answers.due = Some(store::due(ro, scope, core, &before).await?);
+            }
+            Question::Forget(asked) => {
+                answers.forget = Some(self.forget_found(scope, core, &asked).await?);
+            }
+            Question::ForgetStep { key } => {
+                answers.forget_step = Some(self.forget_look(scope, &key).await?);
+            }
+            Question::Trace(query) => answers.traced = Some(self.trace(scope, &query).await?),
+            Question::Traced { places } => {
+                answers.vertices = Some(self.vertices(scope, &places).await?);
+            }
+            Question::EmbedQuery { text, with } => {
+                embedding::query(&self.kernel.embedders, text, &with, answers).await?;
+            }
+            Question::Embed { document, spans, with } => {
+                let made =
+                    embedding::spans(&self.kernel.embedders, &document, &spans, &with).await?;
+                answers.embeddings = Some(made);
+                answers.embedded_with = Some(with);
+            }
+            Question::EmbedParts(upload) => {
+                answers.embeddings = Some(self.embed_parts(&upload, scope).await?);
+                answers.embedded_with = Some(upload.with);
+            }
+            Question::EmbedAlone { texts, with } => {
+                answers.alone =
+                    Some(embedding::alone(&self.kernel.embedders, &texts, &with).await?);
+            }
+            Question::EmbedNext { document, spans, with } => {
+                let made =
+                    embedding::next(&self.kernel.embedders, &document, &spans, &with).await?;
+                answers.next_embeddings = Some((with, made));
+            }
+            Question::KeepPart(given) => {
+                answers.gathered = Some(self.gather(&given, scope).await?);
+            }
         }
-        Question::Calls { first_seq, last_seq } => {
-            answers.calls = Some(calls_between(ro, scope, first_seq, last_seq).await?);
-        }
-        Question::Entries { ids, head_seq, pairs: false } => {
-            answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
-        }
-        Question::Entries { ids, head_seq, pairs: true } => {
-            let (mut found, partners) = tokio::try_join!(
-                entries(ro, scope, &ids, head_seq),
-                pairs(ro, scope, &ids, RECALL_PAIR_SEQS_MAX)
-            )?;
-            found.pairs = partners;
-            answers.entries = Some(found);
-        }
-        Question::Dated(dated) => answers.dated = Some(entries_dated(ro, scope, &dated).await?),
-        Question::Archive { manifest_key, messages } => {
-            let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
-            let index_ready = match &loaded.setting {
-                Some(setting) => vector_index(ro, &setting.attribute()).await?.ready(),
-                None => false,
-            };
-            answers.archive = Some(ArchiveAnswer {
-                manifest: loaded.manifest,
-                setting: loaded.setting,
-                messages: loaded.messages,
-                index_ready,
-            });
-        }
-        Question::Recall { .. }
-        | Question::Vectors { .. }
-        | Question::EmbedQuery { .. }
-        | Question::EmbedParts(_)
-        | Question::KeepPart(_)
-        | Question::Embed { .. }
-        | Question::EmbedAlone { .. }
-        | Question::EmbedNext { .. }
-        | Question::Trace(_)
-        | Question::Due { .. }
-        | Question::Forget(_)
-        | Question::ForgetStep { .. }
-        | Question::Schedule { .. }
-        | Question::Traced { .. } => {
-            return Err(Error::new(Code::Internal, "the executor itself answers this"));
-        }
-        Question::Nearest(near) => {
-            let found = nearest(ro, scope, &near).await?;
-            report_look(&near, &found);
-            answers.nearest = Some(found);
-        }
-        Question::Words(words) => {
-            answers.worded = Some(worded(ro, scope, &words).await?);
-        }
-        Question::Passages { keys } => {
-            answers.passages = Some(passages(ro, scope, &keys).await?);
-        }
-        Question::Cited { keys } => {
-            answers.cited = Some(passages(ro, scope, &keys).await?);
-        }
-        Question::Page { handle } => {
-            answers.page = Some(result_page(ro, scope, &handle).await?);
-        }
-        Question::Summary { of, previous, lines, tokens, may_wait } => {
-            let wanted = Wanted { previous, lines, tokens };
-            let model = model.filter(|_| may_wait);
-            let (content, details) = summarised(wanted, counter, model).await?;
-            answers.summary = Some(SummaryAnswer { of, content, details });
-        }
+        Ok(())
     }
-    Ok(())
+
+    /// Loads the data that an ingest needs at its beginning: the document's manifest, the vector
+    /// setting and the cited messages.
+    async fn stored(
+        &self,
+        scope: &Scope,
+        manifest_key: &str,
+        messages: &[String],
+    ) -> Result<ArchiveAnswer> {
+        let loaded = store::load_archive(&self.kernel.ro, scope, manifest_key, messages).await?;
+        let index_ready = match &loaded.setting {
+            Some(setting) => {
+                store::vector_index(&self.kernel.ro, &setting.attribute()).await?.ready()
+            }
+            None => false,
+        };
+        Ok(ArchiveAnswer {
+            manifest: loaded.manifest,
+            setting: loaded.setting,
+            messages: loaded.messages,
+            index_ready,
+        })
+    }
+
+    /// Returns how this database searches vectors: exactly or with the vector index. Reads the
+    /// index's state only for a large archive.
+    pub(super) async fn vectors(
+        &self,
+        setting: Option<VectorSetting>,
+        chunks: u64,
+    ) -> Result<VectorsAnswer> {
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let index_ready = match &setting {
+            Some(setting) if chunks > exact_rows_max => {
+                self.archive.serves(&self.kernel.ro, &setting.attribute()).await?
+            }
+            Some(_) | None => false,
+        };
+        if index_ready && self.archive.is_unchecked() {
+            self.archive.nudge();
+        }
+        let filters_first = self.archive.settings.filters_first;
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max, filters_first })
+    }
 }
 
-pub(super) fn stopped(error: tokio::task::JoinError) -> Error {
-    Error::new(Code::Internal, "a computation stopped").caused_by(error)
-}
-
-/// Figures of one look for the nearest chunks.
-fn report_look(near: &Near, found: &Nearest) {
+/// Records the metrics of one search for the nearest chunks.
+fn report_look(near: &NearQuery, found: &NearResult) {
     let dropped = found.looked.dropped - near.before.dropped;
     let fetched = found.looked.fetched - near.before.fetched;
     let n_probe = match found.plan {

@@ -1,10 +1,15 @@
-//! Cores as they were last written or read here. A cached core is only ever a guess: the write checks its revision.
+//! Caches the cores that this server last wrote or read.
+//!
+//! A cached core may be outdated, since another server may have changed it, so each write checks
+//! the revision.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use vctx_core::limits::CORES_CACHED_MAX;
 use vctx_core::memory::core::Core;
+
+/// Maximum number of cores in the cache.
+const CORES_CACHED_MAX: usize = 4_096;
 
 /// Cores by key, at most `CORES_CACHED_MAX`.
 #[derive(Default)]
@@ -13,16 +18,17 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// The core of a key, if it is held.
+    /// Returns the cached core with the given key, if any.
     pub(super) fn get(&self, key: &str) -> Option<Arc<Core>> {
         self.held.lock().expect("no holder panics").get(key).cloned()
     }
 
-    /// Holds a core in place of an earlier one.
+    /// Caches a core, replacing an earlier version.
     pub(super) fn put(&self, core: Arc<Core>) {
         let mut held = self.held.lock().expect("no holder panics");
         if held.len() >= CORES_CACHED_MAX && !held.contains_key(&core.key) {
-            // Any one may go: a miss costs one read.
+            // If the cache is full, an arbitrary core is removed, since a missing core costs only
+            // one read.
             if let Some(key) = held.keys().next().cloned() {
                 held.remove(&key);
             }
@@ -30,7 +36,7 @@ impl Cores {
         held.insert(core.key.clone(), core);
     }
 
-    /// Forgets a core that may be wrong.
+    /// Removes a core that may be outdated from the cache.
     pub(super) fn drop(&self, key: &str) {
         self.held.lock().expect("no holder panics").remove(key);
     }

@@ -1,12 +1,21 @@
-//! Measures how many cells of the vector index a search needs: a sample of questions through fewer and fewer cells, all cells together being the
-//! truth; and how many of the vectors lie in those cells.
+//! Measures how many lists of the vector index a search must read: compares searches of few lists
+//! with searches of all lists, and counts the vectors in the searched lists.
 
 use crate::store::{Admin, Fault, sample, sample_near, sample_scanned};
-use vctx_core::limits::{SAMPLE_NEAREST, SAMPLE_QUESTIONS_MIN, SAMPLE_ROWS, SAMPLE_SCANNED};
 use vctx_core::memory::archive::{Metric, VectorSetting};
-use vctx_core::policy::{Measured, RECALL_WANTED, ladder, questions, recall};
+use vctx_core::search::{ListMeasurement, RECALL_WANTED, ladder, questions, recall};
 
-/// A sample of questions, and how near the nearest are to each.
+/// Number of vectors that a measurement samples. The sum of three of these vectors makes one
+/// question (a query vector of the measurement).
+const SAMPLE_ROWS: u64 = 144;
+/// Number of nearest vectors requested by each question of a measurement.
+const SAMPLE_NEAREST: u64 = 10;
+/// Number of questions for which a measurement also counts the vectors in the searched lists.
+const SAMPLE_SCANNED: usize = 16;
+/// Minimum number of questions of a measurement.
+const SAMPLE_QUESTIONS_MIN: usize = 16;
+
+/// A sample of question vectors, each with the scores of its nearest vectors.
 struct Sample<'a> {
     admin: &'a Admin,
     setting: &'a VectorSetting,
@@ -16,14 +25,16 @@ struct Sample<'a> {
     n_lists: u64,
 }
 
-/// Asks a sample of questions through fewer and fewer cells; none if there is too little to draw from.
+/// Finds the smallest number of lists with which the sampled questions reach the required recall.
+/// Returns `None` if the archive has too few vectors.
 pub(super) async fn measured(
     admin: &Admin,
     setting: &VectorSetting,
     n_lists: u64,
     rows: u64,
-) -> Result<Option<Measured>, Fault> {
-    // Keys are hashes in hex: any two digits begin as many of them as any others.
+) -> Result<Option<ListMeasurement>, Fault> {
+    // The sample begins at a two-digit prefix of the chunk keys. The keys are hexadecimal hashes,
+    // so all prefixes are equally frequent.
     let from = format!("{:02x}", rows % 191);
     let questions = questions(&sample(admin, &setting.attribute(), &from, SAMPLE_ROWS).await?);
     if questions.len() < SAMPLE_QUESTIONS_MIN {
@@ -35,15 +46,16 @@ pub(super) async fn measured(
     }
     let sample = Sample { admin, setting, questions, truths, rows, n_lists };
     let n_probe = sample.fewest().await?;
-    let found = sample.found(n_probe).await?;
+    let found = sample.measure_reads(n_probe).await?;
     match found.within_share() {
-        Some(fewer) => sample.found(fewer).await.map(Some),
+        Some(fewer) => sample.measure_reads(fewer).await.map(Some),
         None => Ok(Some(found)),
     }
 }
 
 impl Sample<'_> {
-    /// The first number of cells of the ladder with which enough is found; where not even the last one is enough, it is what there is.
+    /// Returns the smallest tried number of lists that reaches the required recall, or the largest
+    /// tried number if none does.
     async fn fewest(&self) -> Result<u32, Fault> {
         let ladder = ladder(self.n_lists);
         let (mut low, mut high) = (0, ladder.len() - 1);
@@ -57,8 +69,9 @@ impl Sample<'_> {
         Ok(ladder[low])
     }
 
-    /// What so many cells find, and what they hold.
-    async fn found(&self, n_probe: u32) -> Result<Measured, Fault> {
+    /// Measures searches that read the given number of lists: their recall, and the number of
+    /// vectors in the lists.
+    async fn measure_reads(&self, n_probe: u32) -> Result<ListMeasurement, Fault> {
         let recall = self.recall(n_probe).await?;
         let mut counted = 0;
         let some = &self.questions[..self.questions.len().min(SAMPLE_SCANNED)];
@@ -68,7 +81,14 @@ impl Sample<'_> {
         }
         let scanned = counted as f64 / (some.len() as u64 * self.rows).max(1) as f64;
         let questions = self.questions.len() as u64;
-        Ok(Measured { n_probe, recall, questions, scanned, rows: self.rows, n_lists: self.n_lists })
+        Ok(ListMeasurement {
+            n_probe,
+            recall,
+            questions,
+            scanned,
+            rows: self.rows,
+            n_lists: self.n_lists,
+        })
     }
 
     async fn recall(&self, n_probe: u32) -> Result<f64, Fault> {

@@ -1,17 +1,18 @@
-//! Long documents are cut beside the loop that answers calls, so that no other call waits for them.
+//! Splits long documents on a blocking thread, so that no other call waits.
 
 use std::sync::Arc;
 
-use super::answer::stopped;
 use super::executor::Executor;
 use super::request::CallRequest;
-use vctx_core::error::Result;
+use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::Core;
 use vctx_core::policy::Answers;
 use vctx_core::tools::Call;
 
 impl Executor {
-    /// Does in the background what a step would take long for. What must be asked for it first is asked by the step.
+    /// Splits a long document on a blocking thread before a step of the call needs the chunks. The
+    /// splitting depends on the archive's state, so the function does nothing until this state is
+    /// loaded.
     pub(super) async fn prepare(
         &self,
         request: &CallRequest,
@@ -19,14 +20,21 @@ impl Executor {
         answers: &Answers,
     ) -> Result<()> {
         let Call::IngestArchival(ingest) = &request.call else { return Ok(()) };
-        // Without what stands in the archive nothing is cut yet.
+        // Without the archive's state, the document cannot be split yet; a short document is not
+        // split here.
         if answers.archive.is_none() || !ingest.is_long() {
             return Ok(());
         }
         let (ingest, alone) = (ingest.clone(), answers.alone.clone());
-        let counter = Arc::clone(self.counters.of(core.encoding));
+        let counter = Arc::clone(self.kernel.counters.of(core.encoding));
         let work = move || ingest.prepare(&*counter, alone.as_deref()).map(drop);
-        // A fault is found again by the step, which answers it.
+        // A splitting fault is ignored here, since the step itself will find and report the same
+        // fault.
         tokio::task::spawn_blocking(work).await.map_err(stopped)?.or(Ok(()))
     }
+}
+
+/// Returns the error for a background computation that stopped without a result.
+pub(super) fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }

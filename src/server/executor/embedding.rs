@@ -1,4 +1,6 @@
-//! Vectors for those who ask: by the embedder whose kind of vectors is wanted; a question goes on without one when its embedder fails.
+//! Embeds texts with the embedder of a given fingerprint.
+//!
+//! If the embedder fails, a query continues without a vector.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,31 +12,33 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
 use vctx_core::policy::Answers;
 
-/// What `degraded` says when an embedder failed.
+/// Value of the answer's field `degraded` after a failure of the embedder.
 const EMBEDDER: &str = "embedder";
 
-/// Whether the embedder failed when it was asked last: a row of failures is said once.
+/// Whether the embedder's last request failed; of consecutive failures only the first is logged.
 static FAILING: AtomicBool = AtomicBool::new(false);
 
-/// Counts a failure that does not end its call, and says it if it is the first of a row.
+/// Counts an embedder failure that does not end the call, and logs it if it is the first in a
+/// series.
 pub(super) fn failed(of: &'static str, error: &Error) {
     metrics::counter!(metric::EMBEDDER_FAILURES, "of" => of).increment(1);
     let error = error.chain();
     if FAILING.swap(true, Ordering::Relaxed) {
         tracing::debug!(of, error, "the embedder failed again");
     } else {
-        tracing::warn!(of, error, "the embedder failed; what was asked goes on without it");
+        tracing::warn!(of, error, "the embedder failed; the call continues without vectors");
     }
 }
 
-/// Ends a row of failures.
+/// Records that the embedder works; after a series of failures, this is logged.
 pub(super) fn works() {
     if FAILING.swap(false, Ordering::Relaxed) {
         tracing::info!("the embedder works again");
     }
 }
 
-/// The vector of a question; without one the search goes on by text, and says so.
+/// Returns the vector of a query. If the embedder makes no vector, the search continues by words
+/// and reports `degraded`.
 pub(super) async fn query(
     embedders: &Embedders,
     text: String,
@@ -60,7 +64,8 @@ pub(super) async fn query(
     Ok(())
 }
 
-/// Vectors of a document's spans, each in the light of the whole. Without them nothing can be taken in.
+/// Returns the vectors of a document's spans, each computed with the whole document as context.
+/// Fails if the embedder fails, since a document cannot be ingested without vectors.
 pub(super) async fn spans(
     embedders: &Embedders,
     document: &str,
@@ -77,8 +82,8 @@ pub(super) async fn spans(
     Ok(widened(&made?))
 }
 
-/// The same for the setting that the archive changes to. While its embedder fails there are none: what is taken in without them gets them in
-/// the background.
+/// Returns the vectors of a document's spans for the archive's next vector setting. If the embedder
+/// of that setting fails, returns no vectors; the background job makes the vectors later.
 pub(super) async fn next(
     embedders: &Embedders,
     document: &str,
@@ -87,18 +92,15 @@ pub(super) async fn next(
 ) -> Result<Vec<Vec<f64>>> {
     match self::spans(embedders, document, spans, with).await {
         Err(error) if error.code == Code::EmbedderUnavailable => {
-            tracing::debug!(
-                error = error.chain(),
-                "a document is taken in without its next vectors"
-            );
+            tracing::debug!(error = error.chain(), "a document is stored without the next vectors");
             Ok(Vec::new())
         }
         other => other,
     }
 }
 
-/// Vectors of texts, each alone. They are a check of what somebody else made: while the embedder fails nothing
-/// is checked, and that is logged.
+/// Returns the vectors of texts, each computed from its text alone, to verify the vectors that a
+/// caller sent. If the embedder fails, logs the failure; the sent vectors then remain unverified.
 pub(super) async fn alone(
     embedders: &Embedders,
     texts: &[String],
@@ -114,10 +116,11 @@ pub(super) async fn alone(
     }
 }
 
-/// As the database keeps them: the shortest decimal that stands for the same float of four bytes, so that nothing is lost and a document is
-/// no longer than it must be.
+/// Returns vectors in the form that the database stores. Each `f32` becomes the `f64` with the same
+/// shortest decimal; this loses no precision and keeps documents short.
 pub(super) fn widened(vectors: &[Vec<f32>]) -> Vec<Vec<f64>> {
-    let wide = |component: &f32| component.to_string().parse().expect("a printed number is one");
+    let wide =
+        |component: &f32| component.to_string().parse().expect("a printed number can be parsed");
     vectors.iter().map(|vector| vector.iter().map(wide).collect()).collect()
 }
 

@@ -1,18 +1,23 @@
-//! The envelope around a tool's result, made from the change before it is written and stored with it.
+//! Builds the envelope of a tool's result: the answer's JSON object, which has the result and
+//! further fields such as the revision and token counts.
+//!
+//! The envelope for a change is built before the change is written, and stored with the change.
 
 use serde_json::{Map, Value, json};
 
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{Pressure, pressure, report, tokens};
+use vctx_core::policy::report;
+use vctx_core::window::{Pressure, pressure, tokens};
 
-/// The answer of a change, without its revision.
+/// Returns the envelope for a change. The revision is still missing, since only the write
+/// determines it.
 pub(super) fn of_change(change: &Change) -> Map<String, Value> {
     let (before, after) = (tokens(&change.before), tokens(&change.after));
     let mut map = of_core(&change.after);
     map.insert("result".into(), Value::Object(change.result.clone()));
     map.insert("token_estimate".into(), json!(difference(after.occupancy, before.occupancy)));
-    if change.evict.is_some() {
+    if change.evict().is_some() {
         map.insert("pressure".into(), json!(Pressure::Flush));
     }
     map.entry("flush").or_insert(Value::Null);
@@ -22,7 +27,8 @@ pub(super) fn of_change(change: &Change) -> Map<String, Value> {
     map
 }
 
-/// The answer of a reading tool, at a moment of server time.
+/// Returns the envelope for a reading tool's result. `now_ms` is the server's time, at which the
+/// heartbeat limits are reported.
 pub(super) fn of_read(core: &Core, result: Map<String, Value>, now_ms: u64) -> Value {
     let mut map = of_core(core);
     map.insert("result".into(), Value::Object(result));
@@ -32,8 +38,9 @@ pub(super) fn of_read(core: &Core, result: Map<String, Value>, now_ms: u64) -> V
     finished(map, &core.rev, false)
 }
 
-/// A stored or fresh answer with its revision, where the result asks for it too. A result that has a revision of its own (an archived
-/// document's) gives it to the answer; the agent's stands beside it.
+/// Adds the agent's revision to an answer, and to the result if the result has an empty field
+/// `_rev`. If the result's `_rev` is the revision of an archived document, that revision also
+/// becomes the answer's `_rev`, and the agent's revision gets the field `agent_rev`.
 pub(super) fn finished(mut map: Map<String, Value>, rev: &str, replayed: bool) -> Value {
     map.insert("_rev".into(), rev.into());
     if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {

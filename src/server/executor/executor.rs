@@ -1,102 +1,53 @@
-//! What all calls share: the sockets, the counters, the caches; how a core is loaded, and what a step may lean on.
+//! The executor, which runs all calls, with the sockets, counters and caches that they share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
+use super::export::{Exports, Transfers};
+use super::kernel::{Counters, Kernel};
 use super::measures::Measures;
+use super::moving::{Directory, Home};
 use super::refusals::Refusals;
-use super::reindex::ReindexNotes;
+use super::reindex::{Reindex, ReindexNotes};
 use super::request::CallRequest;
+use super::score::Scores;
 use super::turns::Turns;
 use crate::models::{Embedders, Gateway};
-use crate::store::{Admin, Fault, Leftovers, Replay, Ro, Rw, WriteMode, load};
-use vctx_base::clock::{self, Clock};
+use crate::store::{Admin, Ro, Rw, WriteMode};
+use vctx_base::clock::Clock;
 use vctx_base::ids::Ids;
-use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, EXPORTS_AT_ONCE, HOME_PLACE, SESSION_IDLE_MS,
-};
+use vctx_core::memory::Encoding;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
-use vctx_core::memory::{Encoding, TokenCounter};
-use vctx_core::policy::{RecallSettings, Retention, Scope, Surroundings, TaintMode};
-use vctx_core::text::Tiktoken;
+use vctx_core::policy::{Retention, Surroundings};
+use vctx_core::search::RecallSettings;
 use vctx_core::tools::Call;
+use vctx_core::trust::{Scope, TaintMode};
 
-/// Everything a call needs; shared by all connections.
+/// The parts of the server that a call needs; all connections share them.
 pub struct Executor {
-    pub(super) ro: Ro,
-    pub(super) rw: Rw,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Arc<dyn Ids>,
-    pub(super) counters: Counters,
-    /// What new agents may.
+    pub(super) kernel: Kernel,
+    /// Heartbeat limits of new agents.
     pub(super) heartbeat: HeartbeatLimits,
-    pub(super) model: Option<Gateway>,
-    pub(super) embedders: Embedders,
-    pub(super) mode: WriteMode,
-    pub(super) cores: Cores,
-    pub(super) turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
     pub(super) recall: RecallSettings,
     pub(super) refusals: Refusals,
-    /// Transactions that somebody may have left behind.
-    pub(super) leftovers: Mutex<Leftovers>,
-    /// This server among others on one database.
-    pub(super) instance: String,
     pub(super) measures: Measures,
     pub(super) reindex: ReindexNotes,
-    /// Quiet time that ends a session, in milliseconds.
-    pub(super) session_idle_ms: u64,
-    /// How long what left the window stays.
+    /// Retention policy for evicted and replaced texts.
     pub(super) retention: Retention,
-    /// What is done about tainted text.
+    /// Policy for tainted text.
     pub(super) taint: TaintMode,
-    /// Places of exports and imports.
-    pub(super) exports: Arc<Semaphore>,
-    /// Where their files lie, which have no names; none: where the system wants them.
-    pub(super) spool: Option<PathBuf>,
-    /// Name of the place that its database is.
-    pub(super) place: String,
-    /// Who knows where agents are; nobody where there is one place alone.
+    pub(super) exports: Exports,
     pub(super) directory: Directory,
 }
 
-/// Who knows where agents are.
-#[derive(Clone, Default)]
-pub(super) enum Directory {
-    /// There is one place alone.
-    #[default]
-    None,
-    /// Its own database.
-    Own,
-    /// That of the home place.
-    Of(Arc<Executor>),
-}
-
-/// One counter for each encoding.
-pub(super) struct Counters {
-    o200k: Arc<dyn TokenCounter>,
-    cl100k: Arc<dyn TokenCounter>,
-}
-
-impl Counters {
-    /// The counter of an encoding.
-    pub(super) fn of(&self, encoding: Encoding) -> &Arc<dyn TokenCounter> {
-        match encoding {
-            Encoding::O200kBase => &self.o200k,
-            Encoding::Cl100kBase => &self.cl100k,
-        }
-    }
-}
-
 impl Executor {
-    /// Puts the parts together.
+    /// Makes an executor with default settings.
     pub fn new(
         ro: Ro,
         rw: Rw,
@@ -105,144 +56,132 @@ impl Executor {
         model: Option<Gateway>,
         mode: WriteMode,
     ) -> Self {
-        let counter = |encoding| Arc::new(Tiktoken::new(encoding)) as Arc<dyn TokenCounter>;
-        let counters =
-            Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
-        let instance = ids.key();
-        Self {
+        let kernel = Kernel {
             ro,
             rw,
+            mode,
             clock,
+            instance: ids.key(),
             ids,
-            counters,
-            heartbeat: HeartbeatLimits::default(),
+            counters: Counters::default(),
             model,
             embedders: Embedders::default(),
-            mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            leftovers: Mutex::default(),
+        };
+        Self {
+            kernel,
+            heartbeat: HeartbeatLimits::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             recall: RecallSettings::default(),
             refusals: Refusals::default(),
-            leftovers: Mutex::default(),
-            instance,
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
-            session_idle_ms: SESSION_IDLE_MS,
             retention: Retention::default(),
             taint: TaintMode::default(),
-            exports: Arc::new(Semaphore::new(EXPORTS_AT_ONCE)),
-            spool: None,
-            place: HOME_PLACE.to_owned(),
-            directory: Directory::None,
+            exports: Exports::default(),
+            directory: Directory::default(),
         }
     }
 
-    /// The same, with a user that may make the vector index, and with other bounds for it.
+    /// Sets the connection that may create the vector index, and the archive's settings.
     #[must_use]
     pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
         Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
     }
 
-    /// The same, with other bounds of searches of recall storage.
+    /// Sets the limits of searches in recall storage.
     #[must_use]
     pub fn with_recall(self, recall: RecallSettings) -> Self {
         Self { recall, ..self }
     }
 
-    /// The same, with an embedder beside the lexical one.
+    /// Sets the embedders, for example a model in addition to the lexical embedder.
     #[must_use]
-    pub fn with_embedders(self, embedders: Embedders) -> Self {
-        Self { embedders, ..self }
-    }
-
-    /// The same, with sessions that end after another quiet time.
-    #[must_use]
-    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
-        self.session_idle_ms = idle_ms;
+    pub fn with_embedders(mut self, embedders: Embedders) -> Self {
+        self.kernel.embedders = embedders;
         self
     }
 
-    /// The same, with another way of dealing with tainted text.
+    /// Sets the time without calls after which a session ends.
+    #[must_use]
+    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
+        self.measures.idle_ms = idle_ms;
+        self
+    }
+
+    /// Sets the policy for tainted text.
     #[must_use]
     pub fn with_taint(mut self, taint: TaintMode) -> Self {
         self.taint = taint;
         self
     }
 
-    /// The same, with a directory for the files of exports and imports.
+    /// Sets the directory of the temporary files for exports and imports.
     #[must_use]
-    pub fn with_spool(self, directory: PathBuf) -> Self {
-        Self { spool: Some(directory), ..self }
+    pub fn with_spool(mut self, directory: PathBuf) -> Self {
+        self.exports.spool = Some(directory);
+        self
     }
 
-    /// The same, as the place of that name; with several places the directory lies in `home`, or here where none is given.
+    /// Sets the name of the executor's database. `home` is the executor of the home database, which
+    /// has the directory of all agents. Without `home`, the executor's own database has the
+    /// directory if `several` is true; a single database needs no directory.
     #[must_use]
     pub fn at_place(self, place: &str, home: Option<Arc<Self>>, several: bool) -> Self {
-        let directory = match home {
-            Some(home) => Directory::Of(home),
-            None if several => Directory::Own,
-            None => Directory::None,
+        let home = match home {
+            Some(home) => Home::Of(home),
+            None if several => Home::Own,
+            None => Home::None,
         };
-        Self { place: place.to_owned(), directory, ..self }
+        Self { directory: Directory { place: place.to_owned(), home }, ..self }
     }
 
-    /// Name of the place that its database is.
-    pub fn place(&self) -> &str {
-        &self.place
+    /// Returns the name of the database that the executor serves.
+    pub fn database_name(&self) -> &str {
+        &self.directory.place
     }
 
-    /// The same, with limits of heartbeats for the agents it will make.
+    /// Sets the heartbeat limits of new agents.
     #[must_use]
     pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
         Self { heartbeat, ..self }
     }
 
-    /// Loads the rank table of an encoding, so that the first call does not wait for it.
+    /// Returns the handler for reindexing.
+    pub fn reindex(&self) -> Reindex<'_> {
+        Reindex { kernel: &self.kernel, archive: &self.archive, notes: &self.reindex }
+    }
+
+    /// Returns the handler for agents' scores and this server's measurements.
+    pub fn scores(&self) -> Scores<'_> {
+        Scores {
+            kernel: &self.kernel,
+            archive: &self.archive,
+            measures: &self.measures,
+            retention: self.retention,
+        }
+    }
+
+    /// Returns the handler for exports, imports and moves of agents.
+    pub fn transfers(&self) -> Transfers<'_> {
+        Transfers {
+            kernel: &self.kernel,
+            archive: &self.archive,
+            exports: &self.exports,
+            directory: &self.directory,
+        }
+    }
+
+    /// Loads the rank table of an encoding, so that the first call need not wait for it.
     pub fn warm(&self, encoding: Encoding) {
-        self.counters.of(encoding).count("warm");
+        self.kernel.counters.of(encoding).count("warm");
     }
 
-    /// Loads a core, repeating while the database is silent, until the deadline.
-    pub(super) async fn fresh(
-        &self,
-        scope: &Scope,
-        replay_key: &str,
-        deadline: Instant,
-    ) -> Result<(Arc<Core>, Option<Replay>)> {
-        let mut faults = 0;
-        loop {
-            match load(&self.ro, scope, replay_key).await {
-                Ok(loaded) => {
-                    let Some(core) = loaded.core else { return Err(no_agent()) };
-                    return Ok((Arc::new(core), loaded.replay));
-                }
-                Err(fault) => {
-                    self.pause(fault, &mut faults, deadline).await?;
-                }
-            }
-        }
-    }
-
-    /// Waits before a repetition (exponential, jittered, capped), or gives the fault back when it will not pass in time.
-    pub(super) async fn pause(
-        &self,
-        fault: Fault,
-        faults: &mut u32,
-        deadline: Instant,
-    ) -> Result<()> {
-        *faults += 1;
-        let (first, longest) = BACKOFF_MS;
-        let ceiling = (first << (*faults).min(16)).min(longest);
-        let wait = Duration::from_millis(ceiling / 2 + self.ids.below(ceiling / 2 + 1));
-        if !fault.passing() || *faults > ATTEMPTS_MAX || clock::now() + wait > deadline {
-            return Err(fault.into());
-        }
-        tokio::time::sleep(wait).await;
-        Ok(())
-    }
-
-    /// What a step may lean on; a change of encoding counts in the new one.
+    /// Returns what a step of the call may use, such as the token counter, the time, new ids, the
+    /// agent and the caller. For a call that changes the encoding, the counter already uses the new
+    /// encoding.
     pub(super) fn surroundings<'a>(
         &'a self,
         scope: &'a Scope,
@@ -256,14 +195,14 @@ impl Executor {
             _ => core.encoding,
         };
         Surroundings {
-            counter: &**self.counters.of(encoding),
-            unix_ms: self.clock.unix_ms(),
-            ids: &*self.ids,
+            counter: &**self.kernel.counters.of(encoding),
+            unix_ms: self.kernel.clock.unix_ms(),
+            ids: &*self.kernel.ids,
             scope,
             actor: &request.principal.actor,
             tool: request.call.name(),
-            embedder: self.embedders.fingerprint(),
-            next_embedder: self.embedders.next(),
+            embedder: self.kernel.embedders.fingerprint(),
+            next_embedder: self.kernel.embedders.next(),
             key_hash,
             wording: request.wording.as_deref(),
             asked,
@@ -271,19 +210,4 @@ impl Executor {
             taint: self.taint,
         }
     }
-}
-
-/// The end of a call that begins now and asks no model.
-pub(super) fn patience() -> Instant {
-    clock::now() + Duration::from_millis(CALL_MS_MAX)
-}
-
-/// The refusal of a write to an agent that is leaving.
-pub(super) fn leaving() -> Error {
-    let text = "the agent is being moved to another place: retry with the same key";
-    Error::new(Code::AgentMoving, text).with("retry_after_ms", 100)
-}
-
-pub(super) fn no_agent() -> Error {
-    Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }

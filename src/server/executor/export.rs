@@ -1,56 +1,94 @@
-//! An agent goes into a file: everything that it is, of one moment, and the file is whole before the first byte leaves.
+//! Exports all rows of an agent, read from one snapshot of the database, to a file.
+//!
+//! The file is complete before its first byte is sent.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek as _, Write as _};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::executor::{Executor, no_agent, patience};
+use super::archive_index::ArchiveIndex;
+use super::kernel::{Kernel, no_agent, patience};
+use super::moving::Directory;
+use crate::executor::limits::EXPORT_TRIES_MAX;
 use crate::store::{Broken, Dump, FaultKind, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_ROWS_MAX, EXPORT_TRIES_MAX};
-use vctx_core::memory::export::{Header, Part, Tally, line_of};
-use vctx_core::policy::{Principal, Scope, admit};
+use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_ROWS_MAX};
+use vctx_core::memory::export::{Header, RowKind, Tally, line_of};
+use vctx_core::trust::{Principal, Scope, admit};
 
-/// A file of an agent that lies on no path: it goes with its handle.
+/// An exported file. It has no path, and is deleted when its handle is dropped.
 pub struct Exported {
-    /// The file, at its beginning.
+    /// The exported file, positioned at its beginning.
     pub file: File,
-    /// Its bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// A place among the exports of this server.
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 impl Exported {
-    /// The file and the place that it takes until both are dropped.
+    /// Returns the file and the export's permit; the caller must keep the permit as long as it
+    /// keeps the file.
     pub fn parts(self) -> (File, OwnedSemaphorePermit) {
-        (self.file, self.place)
+        (self.file, self.permit)
     }
 }
 
-/// A file without a name in a directory, or in the system's own where that one cannot be written.
-pub(super) fn spool(directory: Option<&Path>) -> Result<File> {
-    let made = directory.map(tempfile::tempfile_in);
-    let made = made.and_then(|made| made.ok()).map_or_else(tempfile::tempfile, Ok);
-    made.map_err(|e| disk(e, "cannot make a file to work in: look at the server's data directory"))
+/// Maximum number of concurrent exports and imports of one server. Each has an open file; an import
+/// also holds the ids of the imported messages in memory.
+const EXPORTS_AT_ONCE: usize = 2;
+
+/// State shared by the exports and imports of one server.
+pub(super) struct Exports {
+    permits: Arc<Semaphore>,
+    /// Directory for the temporary files of exports and imports; `None` means the system's
+    /// directory for temporary files.
+    pub(super) spool: Option<PathBuf>,
 }
+
+impl Default for Exports {
+    fn default() -> Self {
+        Self { permits: Arc::new(Semaphore::new(EXPORTS_AT_ONCE)), spool: None }
+    }
+}
+
+impl Exports {
+    /// Takes a permit for one export or import.
+    pub(super) fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
+            let text = "the maximum number of exports and imports is under way: try again later";
+            Error::new(Code::Overloaded, text)
+        })
+    }
+
+    /// Creates an unnamed file in the configured directory. If this directory is not writable, uses
+    /// the system's directory for temporary files.
+    pub(super) fn file(&self) -> Result<File> {
+        let made = self.spool.as_ref().map(tempfile::tempfile_in).and_then(|made| made.ok());
+        made.map_or_else(tempfile::tempfile, Ok)
+            .map_err(|e| disk(e, "cannot make a working file: check the server's data directory"))
+    }
+}
+
+/// Handles exports, imports and moves of agents.
+pub struct Transfers<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) archive: &'a Arc<ArchiveIndex>,
+    pub(super) exports: &'a Exports,
+    pub(super) directory: &'a Directory,
+}
+
+/// The error of an export that lost its database snapshot on every attempt.
+pub(super) const READ_AGAIN: &str =
+    "the database ended the reading transaction each time: try again in a moment";
 
 pub(super) fn disk(error: std::io::Error, text: &str) -> Error {
     Error::new(Code::Internal, text).caused_by(error)
 }
 
-/// A place among the exports and imports of this server.
-pub(super) fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
-    Arc::clone(places).try_acquire_owned().map_err(|_| {
-        let text = "as many exports and imports are under way as may be: try again later";
-        Error::new(Code::Overloaded, text)
-    })
-}
-
-/// Lines on their way into a file.
+/// Writes lines to an export's file.
 pub(super) struct Lines {
     file: BufWriter<File>,
     bytes: u64,
@@ -74,10 +112,10 @@ impl Lines {
         }
         let written =
             self.file.write_all(line.as_bytes()).and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(|e| disk(e, "the disk of the server took no more: make room on it"))
+        written.map_err(|e| disk(e, "the disk of the server is full: make room on it"))
     }
 
-    pub(super) fn row(&mut self, part: Part, row: &Row) -> Result<()> {
+    pub(super) fn row(&mut self, part: RowKind, row: &Row) -> Result<()> {
         let line = line_of(part, row);
         if self.tally.rows() >= EXPORT_ROWS_MAX {
             let text = format!("the agent has more than the {EXPORT_ROWS_MAX} rows of an export");
@@ -90,39 +128,41 @@ impl Lines {
     fn finished(mut self, chain_head: &str) -> Result<(File, u64, Tally)> {
         let trailer = self.tally.trailer(chain_head);
         self.write(&trailer)?;
-        let text = "the disk of the server took no more: make room on it";
+        let text = "the disk of the server is full: make room on it";
         let mut file = self.file.into_inner().map_err(|e| disk(e.into_error(), text))?;
         file.rewind().map_err(|e| disk(e, text))?;
         Ok((file, self.bytes, self.tally))
     }
 }
 
-impl Executor {
-    /// Everything that an agent is, as a file.
+impl Transfers<'_> {
+    /// Exports all rows of an agent to a file.
     pub async fn export(&self, principal: &Principal, agent: &str) -> Result<Exported> {
         let scope = admit(principal, agent)?;
-        let place = place(&self.exports)?;
+        let permit = self.exports.permit()?;
+        let (file, bytes, tally, left) =
+            self.read_again(READ_AGAIN, || self.exported(&scope)).await?;
+        tracing::info!(agent = scope.key(), rows = tally.rows(), bytes, left, "exported");
+        Ok(Exported { file, bytes, permit })
+    }
+
+    /// Reads from the database in a transaction, and repeats the whole read if the transaction was
+    /// lost. Each attempt reads a new snapshot; any snapshot is suitable. `text` is the error
+    /// message if the last attempt fails.
+    pub(super) async fn read_again<T, F: Future<Output = std::result::Result<T, Broken>>>(
+        &self,
+        text: &str,
+        read: impl Fn() -> F,
+    ) -> Result<T> {
         let mut faults = 0;
         for _ in 0..EXPORT_TRIES_MAX {
-            match self.exported(&scope).await {
-                Ok((file, bytes, tally, left)) => {
-                    tracing::info!(
-                        agent = scope.key(),
-                        rows = tally.rows(),
-                        bytes,
-                        left,
-                        "exported"
-                    );
-                    return Ok(Exported { file, bytes, place });
-                }
-                // The state that was read from is lost with its transaction: another one is as good.
+            match read().await {
                 Err(Broken::Store(fault)) if lost(fault.kind) => {
-                    self.pause(fault, &mut faults, patience()).await?;
+                    self.kernel.pause(fault, &mut faults, patience()).await?;
                 }
-                Err(broken) => return Err(broken.into()),
+                read => return Ok(read?),
             }
         }
-        let text = "the database let go of what was read each time: try again in a moment";
         Err(Error::new(Code::StoreUnavailable, text))
     }
 
@@ -130,7 +170,7 @@ impl Executor {
         &self,
         scope: &Scope,
     ) -> std::result::Result<(File, u64, Tally, u64), Broken> {
-        let mut dump = Dump::begin(&self.ro, &self.rw, scope).await?;
+        let mut dump = Dump::begin(&self.kernel.ro, &self.kernel.rw, scope).await?;
         let done = self.spooled(scope, &mut dump).await;
         dump.end().await;
         done
@@ -146,17 +186,18 @@ impl Executor {
         let documents = core["archived"]["documents"].as_u64().unwrap_or(0);
         let vector = opened.owner.vector.clone().filter(|_| documents > 0);
         let header = Header::new(scope.agent(), &opened.owner.sealed_as, SCHEMA, vector);
-        let mut lines = Lines::begun(spool(self.spool.as_deref())?, &header)?;
-        lines.row(Part::Core, core)?;
-        let mut sink = |part: Part, row: Row| lines.row(part, &row);
+        let mut lines = Lines::begun(self.exports.file()?, &header)?;
+        lines.row(RowKind::Core, core)?;
+        let mut sink = |part: RowKind, row: Row| lines.row(part, &row);
         let left = dump.rest(&opened, &mut sink).await?;
         let (file, bytes, tally) = lines.finished(&opened.chain_head)?;
         Ok((file, bytes, tally, left))
     }
 }
 
-/// A transaction that is not there any more (1654, 1655), or a connection.
-pub(super) fn lost(kind: FaultKind) -> bool {
+/// Returns whether a fault means that the transaction no longer exists (1654, 1655) or that the
+/// connection was lost.
+fn lost(kind: FaultKind) -> bool {
     matches!(
         kind,
         FaultKind::Unreachable | FaultKind::Lost | FaultKind::Arango { num: 1654 | 1655, .. }

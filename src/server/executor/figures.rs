@@ -1,4 +1,4 @@
-//! The figures of a call: what the metrics and the session's measurements take from it.
+//! Derives the metrics of a call, and what the call adds to the session's measurements.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::store::Trips;
 use vctx_base::metric;
 use vctx_core::conveyance::{Path, Ratio};
 use vctx_core::error::{Code, Result};
-use vctx_core::memory::change::Change;
+use vctx_core::memory::change::{Change, Part};
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::tainted;
-use vctx_core::policy::tokens;
+use vctx_core::window::{Section, tokens};
 
-/// What a call adds to the measurements. A replay took no part in what it tells of.
+/// Returns what a call adds to the measurements. A replayed call adds only its database requests,
+/// since it only repeats a stored answer.
 pub(super) fn sample(
     request: &CallRequest,
     outcome: &Result<Value>,
@@ -30,38 +31,37 @@ pub(super) fn sample(
     if body["replayed"] == true {
         return sample;
     }
-    match request.call.name() {
-        "search_recall" => {
+    match request.call.spec().path {
+        Some(Path::Recall) => {
             let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
             sample.took = Some((Path::Recall, ms));
             sample.found = Some(found);
-            // The answer of a change carries its flush, or null; that of a read has no such field.
+            // Only the answer to a change has the field `flush`, which may be null.
             sample.only_read = body.get("flush").is_none();
         }
-        "search_archival" => {
+        Some(Path::Archival) => {
             let count = |name: &str| body["result"][name].as_u64().unwrap_or(0);
             let dropped = count("post_filter_dropped");
             sample.took = Some((Path::Archival, ms));
             sample.filtered = Ratio::of(dropped, dropped + count("k_actual"));
         }
-        "ingest_archival" => {}
-        _ if request.call.writes() && body["flush"].is_null() => {
+        Some(Path::CoreWrite) if request.call.writes() && body["flush"].is_null() => {
             sample.took = Some((Path::CoreWrite, ms));
         }
-        _ => {}
+        Some(Path::CoreWrite) | None => {}
     }
     sample
 }
 
-/// Tokens in use after a call; none where it was refused.
+/// Returns the window's occupancy in tokens after a call, or `None` if the call was refused.
 pub(super) fn occupancy(outcome: &Result<Value>) -> Option<u64> {
     outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
 }
 
-/// Figures of an archival search that was answered.
+/// Records the metrics of a completed archival search.
 pub(super) fn report_search(n_probe_given: bool, body: &Value) {
     if let Some(found) = body["result"]["k_actual"].as_u64() {
-        #[allow(clippy::cast_precision_loss, reason = "at most some dozen results")]
+        #[allow(clippy::cast_precision_loss, reason = "at most a few dozen results")]
         metrics::histogram!(metric::ARCHIVAL_K_ACTUAL).record(found as f64);
     }
     if let Some(page) = body["result"]["page"].as_u64() {
@@ -73,25 +73,18 @@ pub(super) fn report_search(n_probe_given: bool, body: &Value) {
     }
 }
 
-/// Figures of a change that was written.
+/// Records the metrics of a written change.
 pub(super) fn report(change: &Change, tool: &'static str) {
     metrics::counter!(metric::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
     let said = change.messages.iter().filter(|message| message.tainted_seq.is_some());
-    let kept = change.ingest.iter().flat_map(|ingest| &ingest.passages);
+    let kept = change.ingest().into_iter().flat_map(|ingest| &ingest.passages);
     let rules = said.flat_map(|message| tainted(&message.meta));
     for rule in rules.chain(kept.flat_map(|passage| passage.taint.iter().copied())) {
         metrics::counter!(metric::TAINTED, "rule" => rule.to_owned()).increment(1);
     }
     let now = tokens(&change.after);
-    for (name, value) in [
-        (metric::TOKEN_SYSTEM, now.system),
-        (metric::TOKEN_WORKING, now.working),
-        (metric::TOKEN_FIFO, now.fifo),
-        (metric::TOKEN_SUMMARY, now.summary),
-        (metric::TOKEN_NOTICES, now.notices),
-        (metric::TOKEN_TOOLS, now.tools),
-        (metric::TOKEN_FREE, now.free),
-    ] {
+    let sections = Section::ALL.into_iter().map(|section| (section.spec().gauge, now[section]));
+    for (name, value) in sections.chain([(metric::TOKEN_FREE, now.free)]) {
         #[allow(
             clippy::cast_precision_loss,
             reason = "a gauge is a double; windows are far below 2^53"
@@ -108,20 +101,21 @@ pub(super) fn report(change: &Change, tool: &'static str) {
     metrics::gauge!(metric::WINDOW_SHARE).set(share);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(metric::WARNINGS).increment(warned);
-    if let Some(ingest) = &change.ingest {
+    if let Some(ingest) = change.ingest() {
         metrics::counter!(metric::CHUNKS, "outcome" => "compliant")
             .increment(ingest.manifest.chunks);
     }
-    if let Some(evict) = &change.evict {
+    if let Some(evict) = change.evict() {
         metrics::counter!(metric::FLUSHES).increment(1);
         metrics::counter!(metric::EVICTED).increment(evict.evicted_count);
         change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
     }
 }
 
-/// Figures of prompts that were put on record or ended.
+/// Records the metrics of prompts that a change recorded or ended.
 fn report_prompts(change: &Change) {
-    for row in &change.prompts {
+    for part in &change.parts {
+        let Part::Prompt(row) = part else { continue };
         let outcome = match (row.get("ended_at"), &row["answer_seq"]) {
             (None, _) => "asked",
             (Some(_), Value::Null) => "empty",
@@ -140,7 +134,7 @@ fn report_prompts(change: &Change) {
     }
 }
 
-/// Drift of the summary that came with a flush.
+/// Records how dissimilar the summary of a flush is to the evicted messages.
 fn report_drift(flush: &Event) {
     let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
     if let Some(similarity) = number("similarity") {

@@ -1,33 +1,52 @@
-//! Forgetting from outside the thinking rooms: what is found, the steps one after the other, whole agents, and the manifests.
+//! Executes forget operations: finds the affected texts, runs the steps, forgets whole agents, and
+//! lists the manifests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::executor::{Executor, leaving, no_agent, patience};
-use super::request::{CallRequest, Guard, key_of, replay_key, request_hash_of};
-use super::schedule::whose;
+use super::executor::Executor;
+use super::kernel::{leaving, no_agent, patience};
+use super::request::{CallRequest, Guard, key_of, replay_key, request_hash_of, whose};
+use crate::executor::limits::ATTEMPTS_MAX;
+use crate::limits::FORGET_SCAN_ROWS;
 use crate::store::{self, DueForgetting};
 use vctx_base::clock::{self, iso8601};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    ATTEMPTS_MAX, FORGET_CALL_MS, FORGET_DUE_MAX, FORGET_IDLE_MS, FORGET_MESSAGES_MAX,
-    FORGET_PAIR_SEQS, FORGET_ROWS, FORGET_RUNS, FORGET_RUNS_MAX, FORGET_SCAN_ROWS,
-    FORGET_STEPS_MAX,
-};
+use vctx_core::limits::{FORGET_MESSAGES_MAX, FORGET_ROWS};
 use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::forget::{Forgetting, Phase, tombstone_key};
-use vctx_core::policy::{
-    Actor, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, Principal, Scope, admit, paired_with,
-};
-use vctx_core::tools::{Call, Forget, ForgetStep, Tool, decode};
+use vctx_core::policy::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, paired_with};
+use vctx_core::tools::{Forget, ForgetStep, Tool};
+use vctx_core::trust::{Actor, Principal, Scope, admit};
+
+/// Maximum number of substrings that one database request searches for; the substrings come from
+/// the texts to be forgotten.
+const FORGET_RUNS: usize = 128;
+/// Maximum number of substrings that one forget operation searches for in the remaining texts; the
+/// others are reported as not searched.
+const FORGET_RUNS_MAX: usize = 1_024;
+/// Longest time for which one call works on a forget operation, in milliseconds. After this time,
+/// the call answers that the forget operation is in progress.
+const FORGET_CALL_MS: u64 = 20_000;
+/// Maximum distance between a tool call and its result in recall storage, in positions.
+const FORGET_PAIR_SEQS: u64 = 64;
+/// Maximum number of steps of a forget operation in one round. Only forgetting a whole agent can
+/// need more; the next round continues the operation.
+const FORGET_STEPS_MAX: u32 = 100_000;
+/// Time without progress after which the job continues a forget operation, in milliseconds.
+const FORGET_IDLE_MS: u64 = 10_000;
+/// Maximum number of abandoned forget operations that one search returns.
+const FORGET_DUE_MAX: u64 = 16;
 
 impl Executor {
-    /// Forgets, or tells what would go. The answer is the manifest: done, or under way where it takes longer than a call may; the same call
-    /// with the same key goes on with it, and so does any server.
+    /// Forgets texts, or lists the texts that would be forgotten. The answer is the forget
+    /// operation's manifest. If the operation takes longer than one call may work on it, the
+    /// manifest's state is "in progress". A repeated call with the same idempotency key, or the
+    /// background job of any server, continues the forget operation.
     pub async fn forget(&self, request: &CallRequest, forget: &Forget) -> Result<Value> {
         let scope = admit(&request.principal, &request.agent)?;
         if forget.all {
@@ -39,7 +58,7 @@ impl Executor {
             told["_rev"] = body["_rev"].clone();
             return Ok(told);
         }
-        let (key, _) = key_of(request, || self.ids.key())?;
+        let (key, _) = key_of(request, || self.kernel.ids.key())?;
         let body = self.call(request).await?.body;
         let key = replay_key(&scope, &key);
         let row = self.go_on(&request.principal, &request.agent, &scope, &key).await?;
@@ -49,31 +68,32 @@ impl Executor {
         Ok(told)
     }
 
-    /// The manifests of an agent, of one that was forgotten whole too.
+    /// Returns the manifests of an agent's forget operations, even if the agent itself was
+    /// forgotten.
     pub async fn forgettings(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let rows = self.patiently(|| store::forgettings(&self.ro, &scope)).await?;
+        let rows = self.kernel.read(|ro| store::forgettings(ro, &scope)).await?;
         if rows.is_empty() {
-            self.fresh(&scope, "", patience()).await?;
+            self.kernel.fresh(&scope, "", patience()).await?;
         }
         let told: Vec<Value> = rows.iter().map(|row| Value::Object(row.manifest())).collect();
         Ok(json!({"agent": scope.agent(), "forgettings": told}))
     }
 
-    /// Forgettings that stand still, since their server died.
+    /// Returns the forget operations that were abandoned because their server died.
     pub async fn due_forgettings(&self) -> Result<Vec<DueForgetting>> {
-        let before = self.clock.unix_ms().saturating_sub(FORGET_IDLE_MS);
-        self.patiently(|| store::due_forgettings(&self.ro, before, FORGET_DUE_MAX)).await
+        let before = self.kernel.clock.unix_ms().saturating_sub(FORGET_IDLE_MS);
+        self.kernel.read(|ro| store::due_forgettings(ro, before, FORGET_DUE_MAX)).await
     }
 
-    /// Goes on with one of them.
+    /// Continues an abandoned forget operation.
     pub async fn take_up_forgetting(&self, due: &DueForgetting, actor: &Actor) -> Result<()> {
         let (principal, agent) = whose(actor, &due.tenant, &due.agent_id);
         let scope = admit(&principal, &agent)?;
         self.go_on(&principal, &agent, &scope, &due.key).await.map(drop)
     }
 
-    /// Does one step after the other until all is gone or the time of a call is over.
+    /// Runs the steps of a forget operation until it is done or the call's time is over.
     async fn go_on(
         &self,
         principal: &Principal,
@@ -84,26 +104,32 @@ impl Executor {
         let until = clock::now() + Duration::from_millis(FORGET_CALL_MS);
         let mut races = 0;
         for _ in 0..FORGET_STEPS_MAX {
-            let row = self.patiently(|| store::forgetting(&self.ro, scope, key)).await?;
+            let row = self.kernel.read(|ro| store::forgetting(ro, scope, key)).await?;
             let row = row.ok_or_else(|| Error::new(Code::Internal, "its manifest is missing"))?;
-            if row.done() || clock::now() > until {
+            if row.is_done() || clock::now() > until {
                 return Ok(row);
             }
             let stepped = match row.phase {
                 Phase::Rows => self.rows_step(scope, row).await,
-                Phase::Documents => match row.documents.get(row.at as usize) {
-                    Some(doc_id) => {
+                Phase::Beside
+                | Phase::Documents
+                | Phase::Messages
+                | Phase::Versions
+                | Phase::Answers
+                | Phase::Threads
+                | Phase::Done => {
+                    let documents = (row.phase == Phase::Documents).then_some(&row.documents);
+                    if let Some(doc_id) = documents.and_then(|all| all.get(row.at as usize)) {
                         self.forget_document(principal, agent, key, doc_id).await?;
-                        self.step(principal, agent, key).await
                     }
-                    None => self.step(principal, agent, key).await,
-                },
-                _ => self.step(principal, agent, key).await,
+                    self.step(principal, agent, key).await
+                }
             };
             match stepped {
-                // Its core went meanwhile: whoever forgets the whole agent takes the rows of this too.
+                // The core is gone: another forget operation removes the whole agent, including the
+                // rows that this operation was to remove.
                 Err(error) if error.code == Code::AgentNotFound => {
-                    return self.settle_with_agent(scope, key, error).await;
+                    return self.end_with_agent(scope, key, error).await;
                 }
                 Err(error) if error.code == Code::Conflict && races < ATTEMPTS_MAX => races += 1,
                 other => other?,
@@ -112,38 +138,30 @@ impl Executor {
         Err(Error::new(Code::Internal, format!("more than {FORGET_STEPS_MAX} steps")))
     }
 
-    /// The end of a forgetting whose agent was forgotten whole meanwhile, with everything that it was about.
-    async fn settle_with_agent(&self, scope: &Scope, key: &str, gone: Error) -> Result<Forgetting> {
+    /// Ends a forget operation because another one has forgotten the whole agent.
+    async fn end_with_agent(&self, scope: &Scope, key: &str, gone: Error) -> Result<Forgetting> {
         let tomb = tombstone_key(scope.key());
-        if self.patiently(|| store::forgetting(&self.ro, scope, &tomb)).await?.is_none() {
+        if self.kernel.read(|ro| store::forgetting(ro, scope, &tomb)).await?.is_none() {
             return Err(gone);
         }
-        let row = self.patiently(|| store::forgetting(&self.ro, scope, key)).await?;
+        let row = self.kernel.read(|ro| store::forgetting(ro, scope, key)).await?;
         let mut row = row.ok_or(gone)?;
         let at = row.step;
         row.step += 1;
-        row.end(&iso8601(self.clock.unix_ms()));
-        self.unraced(|| store::note_rows(&self.rw, scope, &row, at)).await?;
+        row.end(&iso8601(self.kernel.clock.unix_ms()));
+        self.kernel.write(|rw| store::note_rows(rw, scope, &row, at)).await?;
         Ok(row)
     }
 
     async fn step(&self, principal: &Principal, agent: &str, key: &str) -> Result<()> {
-        let request = CallRequest {
-            principal: principal.clone(),
-            agent: agent.to_owned(),
-            arguments: Map::new(),
-            call: Call::ForgetStep(ForgetStep { key: key.to_owned() }),
-            key: None,
-            guard: None,
-            wording: None,
-            capture: None,
-        };
+        let whose = (principal.clone(), agent.to_owned());
+        let request = CallRequest::internal(whose, ForgetStep { key: key.to_owned() }, []);
         self.call(&request).await?;
         metrics::counter!(metric::FORGET_STEPS).increment(1);
         Ok(())
     }
 
-    /// Takes a document out of the archive, by the call that everybody has for it; once.
+    /// Removes a document from the archive, exactly once, by an ordinary `ingest_archival` call.
     async fn forget_document(
         &self,
         principal: &Principal,
@@ -151,27 +169,20 @@ impl Executor {
         key: &str,
         doc_id: &str,
     ) -> Result<()> {
-        let arguments = Map::from_iter([
-            ("doc_id".to_owned(), Value::from(doc_id)),
-            ("delete".to_owned(), true.into()),
-        ]);
-        let request = CallRequest {
-            principal: principal.clone(),
-            agent: agent.to_owned(),
-            call: decode(Tool::IngestArchival, arguments.clone())?,
-            arguments,
-            key: Some(format!("forget:{}:{}", &key[..16], &manifest_key(agent, doc_id)[..16])),
-            guard: Some(Guard::Any),
-            wording: None,
-            capture: None,
-        };
+        let arguments = [("doc_id", Value::from(doc_id)), ("delete", true.into())];
+        let decoded = arguments.clone().map(|(name, value)| (name.to_owned(), value));
+        let call = Tool::IngestArchival.decode(Map::from_iter(decoded))?;
+        let whose = (principal.clone(), agent.to_owned());
+        let mut request = CallRequest::internal(whose, call, arguments);
+        request.key = Some(format!("forget:{}:{}", &key[..16], &manifest_key(agent, doc_id)[..16]));
+        request.guard = Some(Guard::Any);
         match self.call(&request).await {
             Err(error) if error.code == Code::DocumentNotFound => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// What there is of what is to be forgotten, and where it is quoted.
+    /// Finds the texts to be forgotten, and the other texts that quote them.
     pub(super) async fn forget_found(
         &self,
         scope: &Scope,
@@ -185,10 +196,11 @@ impl Executor {
             texts = forms(text);
             seqs.extend(self.holding(scope, &texts).await?);
             if seqs.len() > FORGET_MESSAGES_MAX {
-                // The tool refuses it by its number.
+                // The list keeps one message more than the maximum, so that the tool `forget` sees
+                // the excess and refuses the call.
                 seqs.truncate(FORGET_MESSAGES_MAX + 1);
             }
-            let quotes = store::quotes(&self.ro, scope, &texts).await?;
+            let quotes = store::quotes(&self.kernel.ro, scope, &texts).await?;
             found.documents = quotes.documents;
             found.schedules = quotes.schedules;
             found.tool_sets = quotes.tool_sets;
@@ -199,12 +211,12 @@ impl Executor {
         }
         if let Some(doc_id) = &asked.doc_id {
             let key = manifest_key(scope.key(), doc_id);
-            let loaded = store::load_archive(&self.ro, scope, &key, &[]).await?;
+            let loaded = store::load_archive(&self.kernel.ro, scope, &key, &[]).await?;
             found.documents.extend(loaded.manifest.map(|_| doc_id.clone()));
         }
         found.messages = self.with_copies_and_pairs(scope, core, &seqs, &asked.ids).await?;
         let ids: Vec<String> = found.messages.iter().map(|one| one.id.clone()).collect();
-        found.documents.extend(store::derived(&self.ro, scope, &ids).await?);
+        found.documents.extend(store::derived(&self.kernel.ro, scope, &ids).await?);
         found.documents.sort();
         found.documents.dedup();
         if texts.is_empty() {
@@ -213,18 +225,19 @@ impl Executor {
             found.quoted.searched = found.messages.len() as u64;
         }
         if !(asked.blocks || (found.quoted.blocks.is_empty() && !found.quoted.system)) {
-            // What a block says that stays is kept in its history too.
+            // A block or the system text still quotes the forgotten text and is not removed, so the
+            // earlier versions of the core are not removed either.
             found.versions.clear();
         }
         Ok(found)
     }
 
-    /// Places of all messages that hold one of some texts.
+    /// Returns the positions of all messages that contain one of the texts.
     async fn holding(&self, scope: &Scope, texts: &[String]) -> Result<Vec<u64>> {
         let (mut seqs, mut after) = (Vec::new(), Some(0));
-        // Ends with the last message: each page begins behind the one before.
+        // The loop ends, since each page of messages begins after the previous page.
         while let Some(from) = after {
-            let (hits, next) = store::matching(&self.ro, scope, texts, from).await?;
+            let (hits, next) = store::matching(&self.kernel.ro, scope, texts, from).await?;
             seqs.extend(hits);
             after = next.filter(|_| seqs.len() <= FORGET_MESSAGES_MAX);
         }
@@ -240,24 +253,27 @@ impl Executor {
     ) -> Result<Vec<FoundMessage>> {
         let mut found: Vec<FoundMessage> = Vec::new();
         for part in seqs.chunks(FORGET_SCAN_ROWS as usize) {
-            found.extend(store::named(&self.ro, scope, part, &[], &[]).await?);
+            found.extend(store::selected_messages(&self.kernel.ro, scope, part, &[], &[]).await?);
         }
         for part in ids.chunks(FORGET_SCAN_ROWS as usize) {
-            found.extend(store::named(&self.ro, scope, &[], part, &[]).await?);
+            found.extend(store::selected_messages(&self.kernel.ro, scope, &[], part, &[]).await?);
         }
         let partners = self.partners(scope, core, &found).await?;
-        found.extend(store::named(&self.ro, scope, &partners, &[], &[]).await?);
+        found.extend(store::selected_messages(&self.kernel.ro, scope, &partners, &[], &[]).await?);
         let originals: Vec<String> = found.iter().map(|one| one.id.clone()).collect();
         for part in originals.chunks(FORGET_SCAN_ROWS as usize) {
-            found.extend(store::named(&self.ro, scope, &[], &[], part).await?);
+            found.extend(store::selected_messages(&self.kernel.ro, scope, &[], &[], part).await?);
         }
         found.sort_by_key(|one| one.seq);
         found.dedup_by_key(|one| one.seq);
         Ok(found)
     }
 
-    /// Places of results whose calls are among some messages, and of calls whose results are: a provider takes neither alone. In the
-    /// queue they may stand anywhere, since a result may come late; elsewhere they left together.
+    /// Returns the positions of the messages paired with the given ones: the results of the given
+    /// tool calls, and the calls of the given results. A call and its result must be forgotten
+    /// together, since a provider accepts neither without the other. In the queue, a late result
+    /// may be far from its call, so the whole queue is searched. Outside the queue, a call and its
+    /// result are close together, since they were evicted together.
     async fn partners(
         &self,
         scope: &Scope,
@@ -269,7 +285,7 @@ impl Executor {
         let (head, next) = (core.queue.head_seq, core.queue.next_seq);
         let queued = found.iter().filter(paired).any(|one| one.seq >= head);
         let queue = match queued {
-            true => store::calls_between(&self.ro, scope, head, next).await?,
+            true => store::calls_between(&self.kernel.ro, scope, head, next).await?,
             false => Vec::new(),
         };
         for one in found.iter().filter(paired) {
@@ -278,7 +294,7 @@ impl Executor {
                 false => {
                     let first = one.seq.saturating_sub(FORGET_PAIR_SEQS);
                     let last = one.seq + FORGET_PAIR_SEQS;
-                    Some(store::calls_between(&self.ro, scope, first, last).await?)
+                    Some(store::calls_between(&self.kernel.ro, scope, first, last).await?)
                 }
             };
             let around = near.as_ref().unwrap_or(&queue);
@@ -287,7 +303,7 @@ impl Executor {
         Ok(partners.into_iter().collect())
     }
 
-    /// Looks for runs of the messages that go in everything that stays.
+    /// Searches the remaining texts for sequences of words from the messages to be forgotten.
     async fn quoted(&self, scope: &Scope, core: &Core, found: &mut ForgetFound) -> Result<()> {
         let going: BTreeSet<u64> = found.messages.iter().map(|one| one.seq).collect();
         let (mut runs, mut searched) = (Vec::new(), 0);
@@ -301,7 +317,7 @@ impl Executor {
         found.quoted.unsearched = found.messages.len() as u64 - searched;
         for part in runs.chunks(FORGET_RUNS) {
             let texts: Vec<String> = part.iter().flat_map(|run| forms(run)).collect();
-            let quotes = store::quotes(&self.ro, scope, &texts).await?;
+            let quotes = store::quotes(&self.kernel.ro, scope, &texts).await?;
             let holding = self.holding(scope, &texts).await?;
             found.quoted.messages.extend(holding.iter().filter(|seq| !going.contains(seq)));
             found.quoted.documents.extend(quotes.documents);
@@ -329,10 +345,10 @@ impl Executor {
         Ok(())
     }
 
-    /// What the next step of a forgetting is about.
+    /// Loads the rows that the next step of a forget operation needs.
     pub(super) async fn forget_look(&self, scope: &Scope, key: &str) -> Result<ForgetLook> {
         let mut look = ForgetLook {
-            row: store::forgetting(&self.ro, scope, key).await?,
+            row: store::forgetting(&self.kernel.ro, scope, key).await?,
             ..ForgetLook::default()
         };
         let Some(row) = &look.row else { return Ok(look) };
@@ -340,17 +356,19 @@ impl Executor {
             Phase::Messages => {
                 let items = row.items.iter().skip(row.at as usize).take(FORGET_ROWS as usize);
                 let ids: Vec<String> = items.map(|one| one.id.clone()).collect();
-                look.messages = store::standing(&self.ro, scope, &ids).await?;
+                look.messages = store::standing(&self.kernel.ro, scope, &ids).await?;
             }
             Phase::Versions => {
                 if let Some(from) = row.summary_from {
-                    // What was written since holds no summary made of it: those before were dropped.
+                    // Only versions up to `summary_until` are read. Later versions were written
+                    // after the forget operation began, so they contain no summary of the forgotten
+                    // text.
                     (look.keys, look.after) =
-                        store::summaries(&self.ro, scope, from, row.summary_until).await?;
+                        store::summaries(&self.kernel.ro, scope, from, row.summary_until).await?;
                 }
             }
             Phase::Answers => {
-                let page = store::stored_answers(&self.ro, scope, &row.after).await?;
+                let page = store::stored_answers(&self.kernel.ro, scope, &row.after).await?;
                 let full = page.len() as u64 == FORGET_SCAN_ROWS;
                 look.after = page.last().filter(|_| full).map(|last| last.key.clone());
                 let names = Names::of(row);
@@ -360,14 +378,15 @@ impl Executor {
             Phase::Threads if row.threads => {
                 let first = row.items.first().map_or(1, |one| one.seq);
                 let after = row.after.parse().unwrap_or(first.saturating_sub(1));
-                (look.keys, look.after) = store::threaded(&self.ro, scope, after).await?;
+                (look.keys, look.after) = store::threaded(&self.kernel.ro, scope, after).await?;
             }
             Phase::Beside | Phase::Documents | Phase::Threads | Phase::Rows | Phase::Done => {}
         }
         Ok(look)
     }
 
-    /// Forgets a whole agent: its core goes first, so that nothing is read of it or written to it from then on; its rows follow.
+    /// Forgets a whole agent: first removes the agent's core, then the agent's other rows. Once the
+    /// core is removed, no call can read or write the agent.
     async fn forget_whole(
         &self,
         request: &CallRequest,
@@ -375,7 +394,7 @@ impl Executor {
         dry_run: bool,
     ) -> Result<Value> {
         if dry_run {
-            let (core, _) = self.fresh(scope, "", patience()).await?;
+            let (core, _) = self.kernel.fresh(scope, "", patience()).await?;
             return Ok(
                 json!({"dry_run": true, "what": "agent", "agent": scope.agent(), "_rev": core.rev,
                 "messages": core.chain.length, "documents": core.archived.documents, "chunks": core.archived.chunks,
@@ -383,9 +402,9 @@ impl Executor {
                 "versions": core.version}),
             );
         }
-        let (key, _) = key_of(request, || self.ids.key())?;
+        let (key, _) = key_of(request, || self.kernel.ids.key())?;
         super::request::check_guarded(request)?;
-        let now = self.clock.unix_ms();
+        let now = self.kernel.clock.unix_ms();
         let row = Forgetting {
             key: tombstone_key(scope.key()),
             agent_id: scope.key().to_owned(),
@@ -401,22 +420,22 @@ impl Executor {
         };
         let rev = match &request.guard {
             Some(Guard::Rev(rev)) => Some(rev.as_str()),
-            _ => None,
+            Some(Guard::Any | Guard::Absent) | None => None,
         };
         let answer_key = row.answer_key.clone();
-        let begun = self.unraced(|| store::forget_agent(&self.rw, scope, &row, rev)).await?;
-        self.cores.drop(scope.key());
+        let begun = self.kernel.write(|rw| store::forget_agent(rw, scope, &row, rev)).await?;
+        self.kernel.cores.drop(scope.key());
         let replayed = match (&begun.seen, begun.done, &begun.rev) {
             (Some(seen), ..) if seen.answer_key == answer_key => true,
             (Some(_), ..) | (None, false, None) => return Err(no_agent()),
             (None, true, _) => false,
             (None, false, Some(_)) if begun.moving => return Err(leaving()),
             (None, false, Some(now)) => {
-                let text = "the memory changed since the given revision: look again at what goes, and send the new _rev";
+                let text = "the memory changed since the given revision: check again what will be removed, and send the new _rev";
                 return Err(Error::new(Code::RevisionStale, text).with("_rev", now.as_str()));
             }
         };
-        tracing::info!(agent = request.agent, replayed, "an agent is forgotten whole");
+        tracing::info!(agent = request.agent, replayed, "a whole agent is forgotten");
         let row = self.go_on(&request.principal, &request.agent, scope, &row.key).await?;
         let mut told = Value::Object(row.manifest());
         told["agent"] = scope.agent().into();
@@ -424,12 +443,13 @@ impl Executor {
         Ok(told)
     }
 
-    /// Some rows of a whole agent; the last step is the one that finds none.
+    /// Removes a batch of rows of a whole agent; the step that finds no rows ends the forget
+    /// operation.
     async fn rows_step(&self, scope: &Scope, mut row: Forgetting) -> Result<()> {
-        let gone = self.unraced(|| store::forget_rows(&self.rw, scope)).await?;
+        let gone = self.kernel.write(|rw| store::forget_rows(rw, scope)).await?;
         let at = row.step;
         row.step += 1;
-        row.touched_ms = self.clock.unix_ms();
+        row.touched_ms = self.kernel.clock.unix_ms();
         let none = gone.values().all(|count| *count == 0);
         for (collection, count) in gone {
             row.count(&collection, count);
@@ -437,13 +457,14 @@ impl Executor {
         if none {
             row.end(&iso8601(row.touched_ms));
         }
-        // Where another server noted the step, its count stands.
-        self.unraced(|| store::note_rows(&self.rw, scope, &row, at)).await?;
+        // If another server has already recorded this step, the number of rows that it recorded
+        // stays.
+        self.kernel.write(|rw| store::note_rows(rw, scope, &row, at)).await?;
         Ok(())
     }
 }
 
-/// A text as it stands, and as it stands within JSON.
+/// Returns a text in its plain form and, if it differs, in its form inside a JSON string.
 fn forms(text: &str) -> Vec<String> {
     let quoted = Value::from(text).to_string();
     let inside = quoted[1..quoted.len() - 1].to_owned();
@@ -454,7 +475,7 @@ fn forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// What of the core itself holds one of some texts.
+/// Finds the parts of the core that contain one of the given texts.
 fn look_into(core: &Core, texts: &[String], found: &mut ForgetFound) {
     let holds = |text: &str| texts.iter().any(|one| text.contains(one.as_str()));
     let blocks = core.working_blocks.iter().filter(|block| block.texts().any(&holds));
@@ -463,7 +484,7 @@ fn look_into(core: &Core, texts: &[String], found: &mut ForgetFound) {
     found.in_summary |= holds(&core.queue_head_summary.content);
 }
 
-/// How a stored answer names what goes.
+/// The positions, ids and documents by which a stored answer may refer to forgotten texts.
 struct Names<'a> {
     seqs: BTreeSet<u64>,
     ids: BTreeSet<&'a str>,
@@ -479,7 +500,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether a part of an answer, which stands under a name, is about it.
+    /// Returns whether a field of a stored answer refers to a forgotten text.
     fn stand_in(&self, value: &Value, name: &str) -> bool {
         match value {
             Value::Object(map) => map.iter().any(|(name, value)| self.stand_in(value, name)),
@@ -499,11 +520,12 @@ impl<'a> Names<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vctx_core::memory::forget::Item;
+    use vctx_core::memory::forget::ForgottenText;
 
     #[test]
     fn a_stored_answer_is_about_what_it_names() {
-        let item = Item { seq: 7, id: "m7".into(), kind: "turn".into(), digest: String::new() };
+        let item =
+            ForgottenText { seq: 7, id: "m7".into(), kind: "turn".into(), digest: String::new() };
         let row = Forgetting {
             items: vec![item],
             documents: vec!["letter".into()],

@@ -1,22 +1,22 @@
-//! Heartbeats from outside the thinking rooms: their figures, and the chains that nobody will go on with.
+//! Records the metrics of heartbeats, and ends abandoned chains of heartbeats.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::executor::Executor;
-use super::request::CallRequest;
-use crate::store;
+use super::request::{CallRequest, whose};
+use crate::store::{self, DeadChain};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::change::Change;
 use vctx_core::memory::event::EventType;
-use vctx_core::policy::{Actor, Principal};
-use vctx_core::tools::{BuryChain, Call};
+use vctx_core::tools::BuryChain;
+use vctx_core::trust::Actor;
 
-/// Why a beat waits, as `vctx_hb_rate_limited_total` names it.
+/// Values of the metric label `why` of `vctx_hb_rate_limited_total`.
 const RATE: &str = "rate";
 const COOLDOWN: &str = "cooldown";
 
-/// Figures of a change that was written.
+/// Records the metrics of the heartbeats in a change.
 pub(super) fn count(change: &Change) {
     for event in &change.events {
         match event.kind {
@@ -51,7 +51,7 @@ fn figure(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
 
-/// A beat that has to wait is answered with an error where it is all that was asked.
+/// Counts a call that was refused because a heartbeat must wait.
 pub(super) fn count_refusal(error: &Error) {
     match error.code {
         Code::HeartbeatRateLimited => refused(RATE),
@@ -64,45 +64,21 @@ fn refused(why: &'static str) {
     metrics::counter!(metric::HB_RATE_LIMITED, "why" => why).increment(1);
 }
 
-/// A chain whose cap has passed.
-#[derive(Clone, Debug)]
-pub struct DeadChain {
-    tenant: String,
-    agent: String,
-    chain: String,
-}
-
 impl Executor {
-    /// Chains whose cap has passed, the oldest first.
+    /// Returns the chains of heartbeats that are past their time limit, the oldest first.
     pub async fn dead_chains(&self, limit: u64) -> Result<Vec<DeadChain>> {
-        let now = self.clock.unix_ms();
-        let rows = self.patiently(|| store::dead_chains(&self.ro, now, limit)).await?;
-        let named = |row: store::DeadChain| {
-            let prefix = format!("{}:", row.tenant);
-            let agent = match row.tenant.as_str() {
-                "" => row.key.as_str(),
-                _ => row.key.strip_prefix(&prefix).unwrap_or(&row.key),
-            };
-            DeadChain { agent: agent.to_owned(), tenant: row.tenant, chain: row.chain }
-        };
-        Ok(rows.into_iter().map(named).collect())
+        let now = self.kernel.clock.unix_ms();
+        self.kernel.read(|ro| store::dead_chains(ro, now, limit)).await
     }
 
-    /// Closes one of them by a write like any other: whoever is first closes it, for everybody else there is nothing to do.
-    /// True if it was closed here.
+    /// Ends a chain of heartbeats that is past its time limit, by an ordinary write. Returns `true`
+    /// if this server ended the chain, and `false` if another server was faster.
     pub async fn bury(&self, dead: &DeadChain, actor: &Actor) -> Result<bool> {
-        let mut arguments = Map::new();
-        arguments.insert("chain".into(), json!(dead.chain));
-        let request = CallRequest {
-            principal: Principal { actor: actor.clone(), tenant: dead.tenant.clone() },
-            agent: dead.agent.clone(),
-            call: Call::BuryChain(BuryChain { chain: dead.chain.clone() }),
-            arguments,
-            key: None,
-            guard: None,
-            wording: None,
-            capture: None,
-        };
+        let request = CallRequest::internal(
+            whose(actor, &dead.tenant, &dead.key),
+            BuryChain { chain: dead.chain.clone() },
+            [("chain", json!(dead.chain))],
+        );
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["closed"] == true)
     }

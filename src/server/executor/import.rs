@@ -1,4 +1,7 @@
-//! A file becomes an agent: checked whole before a row is written, written where nobody sees it, read back, and only then let be.
+//! Imports a file as an agent.
+//!
+//! Checks the whole file, writes invisible rows, reads them back, and only then publishes the agent
+//! (makes it visible to readers).
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
@@ -7,42 +10,40 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::executor::{Executor, patience};
-use super::export::{disk, lost, place, spool};
+use super::export::{Transfers, disk};
 use super::read::forgotten;
-use crate::store::{self, Batch, Broken, Dump, Fault, Mark, Row, SCHEMA, Settle};
+use crate::executor::limits::{ATTEMPTS_MAX, IMPORT_LEASE_MS};
+use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
+use crate::store::{self, Batch, Broken, Dump, ImportMark, ImportWriter, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    ATTEMPTS_MAX, EXPORT_BYTES_MAX, EXPORT_LINE_BYTES_MAX, EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS,
-    EXPORT_TRIES_MAX, IMPORT_LEASE_MS,
-};
+use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_LINE_BYTES_MAX};
 use vctx_core::memory::archive::VectorSetting;
 use vctx_core::memory::export::{
-    Checked, Checker, Owner, Part, Tally, VectorKind, line_of, parted, settled,
+    Checker, ImportPlan, Owner, RowKind, Tally, VectorKind, line_of, parted, settled,
 };
-use vctx_core::policy::{Principal, Scope, admit};
+use vctx_core::trust::{Principal, Scope, admit};
 
-/// A file on its way in: what was sent so far, on no path.
+/// The file of an import while it is received; it has no path.
 pub struct Incoming {
     file: File,
     bytes: u64,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 impl Incoming {
-    /// Some bytes more.
+    /// Appends received bytes to the file.
     pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if self.bytes > EXPORT_BYTES_MAX {
             let text = format!("an export has at most {EXPORT_BYTES_MAX} bytes");
             return Err(Error::new(Code::BodyTooLarge, text).with("bytes_max", EXPORT_BYTES_MAX));
         }
-        let text = "the disk of the server took no more: make room on it";
+        let text = "the disk of the server is full: make room on it";
         self.file.write_all(bytes).map_err(|e| disk(e, text))
     }
 }
 
-/// The lines of a file, each with a bound.
+/// Reads the lines of a file, up to a maximum length.
 struct Lines {
     file: BufReader<File>,
     line: String,
@@ -50,11 +51,12 @@ struct Lines {
 
 impl Lines {
     fn of(mut file: File) -> Result<Self> {
-        file.rewind().map_err(|e| disk(e, "the file that was sent cannot be read again"))?;
+        file.rewind()
+            .map_err(|e| disk(e, "the server cannot read its copy of the uploaded file"))?;
         Ok(Self { file: BufReader::new(file), line: String::new() })
     }
 
-    /// The next line without its end; none behind the last.
+    /// Returns the next line without the line break, or `None` after the last line.
     fn next(&mut self) -> Result<Option<&str>> {
         self.line.clear();
         let most = EXPORT_LINE_BYTES_MAX as u64 + 1;
@@ -69,29 +71,29 @@ impl Lines {
             Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                 Err(refused("the file is not UTF-8".into()))
             }
-            Err(e) => Err(disk(e, "the file that was sent cannot be read again")),
+            Err(e) => Err(disk(e, "the server cannot read its copy of the uploaded file")),
         }
     }
 }
 
-/// The refusal of a file.
+/// Returns the error for a file that is refused.
 fn refused(why: String) -> Error {
     Error::argument("file", format!("{why}: nothing was imported"))
 }
 
-/// What is asked of an import.
+/// The task of an import: a checked file, and the owner of the imported rows.
 pub(super) struct Order<'a> {
     pub(super) scope: &'a Scope,
-    pub(super) checked: &'a Checked,
+    pub(super) checked: &'a ImportPlan,
     pub(super) owner: Owner,
 }
 
-/// What is written last and at once.
+/// The rows that the import writes in its last transaction.
 pub(super) struct Last {
     pub(super) core: Row,
     pub(super) first: Row,
     pub(super) schedules: Vec<Row>,
-    /// Number of the vectors' setting, of an agent that has documents.
+    /// Number of the vector setting; `None` for an agent without documents.
     pub(super) number: Option<u64>,
 }
 
@@ -99,24 +101,25 @@ impl Order<'_> {
     pub(super) fn last(&self) -> Result<Last> {
         let of = |part, row: &Row| settled(part, row.clone(), &self.owner).map_err(refused);
         let schedules: Result<Vec<Row>> =
-            self.checked.schedules.iter().map(|row| of(Part::Schedules, row)).collect();
+            self.checked.schedules.iter().map(|row| of(RowKind::Schedules, row)).collect();
         Ok(Last {
-            core: of(Part::Core, &self.checked.core)?,
-            first: of(Part::Versions, &self.checked.first)?,
+            core: of(RowKind::Core, &self.checked.core)?,
+            first: of(RowKind::Versions, &self.checked.first)?,
             schedules: schedules?,
             number: self.checked.header.vector.as_ref().map(|_| self.owner.number),
         })
     }
 }
 
-impl Executor {
-    /// Begins to take a file in.
+impl Transfers<'_> {
+    /// Begins to receive the file for an import.
     pub fn incoming(&self) -> Result<Incoming> {
-        let place = place(&self.exports)?;
-        Ok(Incoming { file: spool(self.spool.as_deref())?, bytes: 0, place })
+        let permit = self.exports.permit()?;
+        Ok(Incoming { file: self.exports.file()?, bytes: 0, permit })
     }
 
-    /// Makes an agent of a file. The same file again changes nothing, and says so.
+    /// Creates an agent from a file. A repeated import of the same file changes nothing, and its
+    /// answer says so.
     pub async fn import(
         &self,
         principal: &Principal,
@@ -124,56 +127,55 @@ impl Executor {
         incoming: Incoming,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let Incoming { file, place: _place, .. } = incoming;
-        let again =
-            file.try_clone().map_err(|e| disk(e, "the file that was sent cannot be read again"))?;
-        let checking = tokio::task::spawn_blocking(move || check(again)).await;
-        let checked = checking.map_err(|e| {
-            Error::new(Code::Internal, "the check of the file ended early").caused_by(e)
-        })??;
+        let Incoming { file, permit: _permit, .. } = incoming;
+        let checked =
+            checked(&file, "the server cannot read its copy of the uploaded file").await?;
         if let Some(told) = self.imported_before(&scope, &checked).await? {
             return Ok(told);
         }
-        self.register(&scope).await?;
+        self.directory.register(self.kernel, &scope).await?;
         let owner = self.owner_of(&scope, &checked).await?;
         let order = Order { scope: &scope, checked: &checked, owner };
-        let by = self.ids.key();
-        let settle =
-            Settle { rw: &self.rw, scope: &scope, by: &by, mode: self.mode, moving: false };
-        let mark = self.take_place(&settle, &order).await?;
-        match self.written(&settle, &order, &mark, file).await {
+        let by = self.kernel.ids.key();
+        let writer = ImportWriter { moving: false, ..self.writer(&scope, &by) };
+        let mark = self.take_place(&writer, &order).await?;
+        match self.written(&writer, &order, &mark, file).await {
             Ok(rev) => {
                 self.archive.nudge();
                 tracing::info!(agent = scope.key(), rows = order.checked.rows, "imported");
-                Ok(told(&order, true, &rev))
+                Ok(answer(&order, true, &rev))
             }
             Err(error) => {
-                // Rows that were written are nobody's; what cannot be taken back now is by the next import of this name.
-                if let Err(fault) = self.take_back(&settle).await {
-                    tracing::warn!(%fault, agent = scope.key(), "rows of an import are left for the next one to take back");
+                // Readers cannot see the rows written so far. If some rows cannot be removed now,
+                // the next import under the agent's name removes them.
+                if let Err(fault) = self.take_back(&writer).await {
+                    tracing::warn!(%fault, agent = scope.key(), "rows of an import are left for the next import to remove");
                 }
                 Err(error)
             }
         }
     }
 
-    /// Whether there is such an agent already: told if it is just what the file says, else refused.
-    async fn imported_before(&self, scope: &Scope, checked: &Checked) -> Result<Option<Value>> {
-        let mut dump = self.patiently(|| Dump::begin(&self.ro, &self.rw, scope)).await?;
+    /// Returns the answer if an agent with exactly the file's content already exists; fails if the
+    /// existing agent differs.
+    async fn imported_before(&self, scope: &Scope, checked: &ImportPlan) -> Result<Option<Value>> {
+        let mut dump =
+            self.kernel.patiently(|| Dump::begin(&self.kernel.ro, &self.kernel.rw, scope)).await?;
         let found = compared(&mut dump, checked).await;
         dump.end().await;
         match found? {
             None => Ok(None),
-            Some(true) => Ok(Some(told_of(scope, checked, false, ""))),
+            Some(true) => Ok(Some(answer_of(scope, checked, false, ""))),
             Some(false) => Err(Error::new(
                 Code::AgentExists,
-                "there is an agent of that name, and it is not what the file says: import under another name",
+                "an agent of that name exists, and it differs from the file: import under another name",
             )),
         }
     }
 
-    /// Whose the rows will be. Vectors must be those that serve here; where none do yet, those of the file will.
-    pub(super) async fn owner_of(&self, scope: &Scope, checked: &Checked) -> Result<Owner> {
+    /// Returns the owner of the imported rows. The file's vectors must fit the database's vector
+    /// setting. If the database has no vector setting, the setting is made from the file.
+    pub(super) async fn owner_of(&self, scope: &Scope, checked: &ImportPlan) -> Result<Owner> {
         let mut owner = Owner {
             scope: scope.key().to_owned(),
             tenant: scope.tenant().to_owned(),
@@ -182,19 +184,19 @@ impl Executor {
             number: 1,
         };
         let Some(kind) = &checked.header.vector else { return Ok(owner) };
-        let setting = match self.patiently(|| store::vector_setting(&self.ro)).await? {
+        let setting = match self.kernel.read(store::vector_setting).await? {
             Some(setting) => setting,
             None => self.first_setting(kind).await?,
         };
         if store::kind_of(&setting) != *kind {
-            let text = "the archive of this database holds vectors of another kind: change one of the two with `vctx reindex` first";
+            let text = "the vectors in this database are of another kind than those in the file: first change either kind with `vctx reindex`";
             return Err(Error::new(Code::VectorSettingMismatch, text)
                 .with("stored", setting.described())
                 .with("given", json!(kind)));
         }
         if setting.next.is_some() {
             let text =
-                "a change of all vectors is under way in this database: import when it is done";
+                "a reindex is under way in this database: import again when the reindex is done";
             return Err(Error::new(Code::Conflict, text));
         }
         owner.number = setting.number;
@@ -207,21 +209,27 @@ impl Executor {
             embedding_version: kind.embedding_version.clone(),
             dimension: kind.dimension,
         };
-        let now = vctx_base::clock::iso8601(self.clock.unix_ms());
+        let now = vctx_base::clock::iso8601(self.kernel.clock.unix_ms());
         let setting = VectorSetting::of(&made_by, kind.metric, 1, now);
-        self.patiently(|| store::write_setting(&self.rw, &setting)).await?;
-        let written = self.patiently(|| store::vector_setting(&self.ro)).await?;
+        self.kernel.patiently(|| store::write_setting(&self.kernel.rw, &setting)).await?;
+        let written = self.kernel.read(store::vector_setting).await?;
         written.ok_or_else(|| Error::new(Code::StoreRefused, "the vector setting was not kept"))
     }
 
-    /// Takes the place of the agent; what another file left there goes first. Gives the mark to go on from.
-    pub(super) async fn take_place(&self, settle: &Settle<'_>, order: &Order<'_>) -> Result<Mark> {
-        // What the rows are here follows from the state and from the name of their vectors.
+    /// Reserves the agent's name for this import, and first removes the rows of another,
+    /// interrupted import. Returns the marker row, which says where the import continues.
+    pub(super) async fn take_place(
+        &self,
+        writer: &ImportWriter<'_>,
+        order: &Order<'_>,
+    ) -> Result<ImportMark> {
+        // The rows of an import depend only on the file's content and on the number of the vector
+        // setting. `state` contains a hash of the content, and this number.
         let state = &format!("{}/{}", order.checked.state, order.owner.number);
         let mut races = 0;
         for _ in 0..ATTEMPTS_MAX {
-            let now_ms = self.clock.unix_ms();
-            let begun = settle.begin(state, now_ms, now_ms + IMPORT_LEASE_MS).await;
+            let now_ms = self.kernel.clock.unix_ms();
+            let begun = writer.begin(state, now_ms, now_ms + IMPORT_LEASE_MS).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(fault) if fault.raced() && races < ATTEMPTS_MAX => {
@@ -231,7 +239,7 @@ impl Executor {
                 }
                 Err(fault) => return Err(fault.into()),
             };
-            if begun.forgotten && !settle.moving {
+            if begun.forgotten && !writer.moving {
                 return Err(forgotten());
             }
             if begun.there {
@@ -244,38 +252,38 @@ impl Executor {
             }
             match begun.held {
                 Some(held) if held.state != *state => {
-                    self.take_back(settle).await.map_err(Error::from)?;
+                    self.take_back(writer).await.map_err(Error::from)?;
                 }
-                Some(held) => return Ok(Mark { by: settle.by.to_owned(), ..held }),
+                Some(held) => return Ok(ImportMark { by: writer.by.to_owned(), ..held }),
                 None => {
-                    return Ok(Mark {
-                        by: settle.by.to_owned(),
+                    return Ok(ImportMark {
+                        by: writer.by.to_owned(),
                         state: state.clone(),
-                        ..Mark::default()
+                        ..ImportMark::default()
                     });
                 }
             }
         }
-        Err(Error::new(Code::Conflict, "others took the place of that name each time: try again"))
+        Err(Error::new(Code::Conflict, "other imports took that name each time: try again"))
     }
 
-    /// Takes back what an import wrote, and gives the place of the agent free.
-    pub(super) async fn take_back(&self, settle: &Settle<'_>) -> std::result::Result<(), Fault> {
-        let until = || self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let mut answers = self.own_answers(settle.scope).await?;
+    /// Removes the rows of an import, and releases the agent's name.
+    pub(super) async fn take_back(&self, writer: &ImportWriter<'_>) -> store::Result<()> {
+        let until = || self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
+        let mut answers = self.own_answers(writer.scope).await?;
         loop {
             let some = answers.split_off(answers.len().saturating_sub(EXPORT_PAGE_ROWS.1 as usize));
-            match settle.trim(&some, until()).await? {
-                // Each round takes rows away or is the last, so this ends.
+            match writer.trim(&some, until()).await? {
+                // The loop ends, since each round except the last removes rows.
                 Some(gone) if gone > 0 || !answers.is_empty() => {}
-                Some(_) => return settle.drop_place().await,
+                Some(_) => return writer.drop_place().await,
                 None => return Ok(()),
             }
         }
     }
 
-    async fn own_answers(&self, scope: &Scope) -> std::result::Result<Vec<String>, Fault> {
-        let mut dump = Dump::begin(&self.ro, &self.rw, scope).await?;
+    async fn own_answers(&self, scope: &Scope) -> store::Result<Vec<String>> {
+        let mut dump = Dump::begin(&self.kernel.ro, &self.kernel.rw, scope).await?;
         let keys = dump.answer_keys().await;
         dump.end().await;
         match keys {
@@ -285,41 +293,43 @@ impl Executor {
         }
     }
 
-    /// Frees the place of an agent that an import left behind; false while one is under way there.
+    /// Releases a name that an interrupted import reserved; returns `false` while an import under
+    /// this name is still running.
     pub(super) async fn freed(&self, scope: &Scope) -> Result<bool> {
-        let by = self.ids.key();
-        let settle = Settle { rw: &self.rw, scope, by: &by, mode: self.mode, moving: false };
-        let now_ms = self.clock.unix_ms();
-        let begun = settle.begin("", now_ms, now_ms + IMPORT_LEASE_MS).await?;
+        let by = self.kernel.ids.key();
+        let writer = ImportWriter { moving: false, ..self.writer(scope, &by) };
+        let now_ms = self.kernel.clock.unix_ms();
+        let begun = writer.begin("", now_ms, now_ms + IMPORT_LEASE_MS).await?;
         if !begun.taken {
             return Ok(begun.there);
         }
-        self.take_back(&settle).await?;
+        self.take_back(&writer).await?;
         Ok(true)
     }
 
-    /// Writes all rows, and lets the agent be.
+    /// Writes all rows of the import, and publishes the agent.
     async fn written(
         &self,
-        settle: &Settle<'_>,
+        writer: &ImportWriter<'_>,
         order: &Order<'_>,
-        mark: &Mark,
+        mark: &ImportMark,
         file: File,
     ) -> Result<String> {
-        let rows = self.laid(settle, order, mark, file).await?;
-        self.finished(settle, order, rows).await
+        let rows = self.laid(writer, order, mark, file).await?;
+        self.finished(writer, order, rows).await
     }
 
-    /// Writes all rows behind those that the mark tells of, and reads them back; how many there are.
+    /// Writes all rows that the import's marker does not count as written yet, reads all rows back,
+    /// and returns their number.
     pub(super) async fn laid(
         &self,
-        settle: &Settle<'_>,
+        writer: &ImportWriter<'_>,
         order: &Order<'_>,
-        mark: &Mark,
+        mark: &ImportMark,
         file: File,
     ) -> Result<u64> {
         let mut lines = Lines::of(file)?;
-        // The first line was checked.
+        // The file's first line, its header, was already checked.
         lines.next()?;
         let (mut seen, mut written) = (0, mark.rows);
         let (mut batch, mut rows, mut bytes) = (Batch::new(), 0, 0);
@@ -339,125 +349,127 @@ impl Executor {
             rows += 1;
             batch.entry(part).or_default().push(settled(part, row, &order.owner).map_err(refused)?);
             if rows >= EXPORT_PAGE_ROWS.1 || bytes >= EXPORT_PAGE_BYTES {
-                self.write(settle, std::mem::take(&mut batch), written).await?;
+                self.write(writer, std::mem::take(&mut batch), written).await?;
                 written += rows;
                 (rows, bytes) = (0, 0);
             }
         }
         if rows > 0 {
-            self.write(settle, batch, written).await?;
+            self.write(writer, batch, written).await?;
             written += rows;
         }
         tokio::select! {
             read = self.read_back(order) => read?,
-            never = self.renewed(settle, written) => match never {},
+            never = self.renewed(writer, written) => match never {},
         }
         Ok(written)
     }
 
-    async fn write(&self, settle: &Settle<'_>, batch: Batch, before: u64) -> Result<()> {
-        let until_ms = self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let mut faults = 0;
-        let deadline = patience();
-        loop {
-            match settle.write(batch.clone(), before, until_ms).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {
-                    let text =
-                        "another import took the place of this one: try again when it is done";
-                    return Err(Error::new(Code::Conflict, text));
-                }
-                Err(fault) if fault.taken() => return Err(taken()),
-                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
-                    faults += 1;
-                    tokio::time::sleep(Duration::from_millis(1 + self.ids.below(8))).await;
-                }
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
+    async fn write(&self, writer: &ImportWriter<'_>, batch: Batch, before: u64) -> Result<()> {
+        let until_ms = self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
+        let write = || async {
+            match writer.write(batch.clone(), before, until_ms).await {
+                Err(fault) if fault.is_duplicate() => Ok(None),
+                written => written.map(Some),
             }
+        };
+        match self.kernel.contended(write).await? {
+            Some(true) => Ok(()),
+            Some(false) => {
+                let text = "another import replaced this import: try again after its end";
+                Err(Error::new(Code::Conflict, text))
+            }
+            None => Err(rows_exist()),
         }
     }
 
-    /// What was written must be what the file says, to the last digit.
+    /// The rows read back must equal the file's rows in every digit.
     async fn read_back(&self, order: &Order<'_>) -> Result<()> {
-        let mut faults = 0;
-        for _ in 0..EXPORT_TRIES_MAX {
-            let mut dump = self.patiently(|| Dump::begin(&self.ro, &self.rw, order.scope)).await?;
+        let text = "the database ended the reading transaction each time: send the file again";
+        let read = self.read_again(text, || async {
+            let begun = || Dump::begin(&self.kernel.ro, &self.kernel.rw, order.scope);
+            let mut dump = self.kernel.patiently(begun).await?;
             let read = sums(&mut dump, order).await;
             dump.end().await;
-            match read {
-                Ok(read) if read.state() == order.checked.state => return Ok(()),
-                Ok(_) => {
-                    let text =
-                        "the database does not hold what was written into it: nothing was imported";
-                    return Err(Error::new(Code::StoreRefused, text));
-                }
-                Err(Broken::Store(fault)) if lost(fault.kind) => {
-                    self.pause(fault, &mut faults, patience()).await?;
-                }
-                Err(broken) => return Err(broken.into()),
-            }
+            read
+        });
+        if read.await?.state() == order.checked.state {
+            return Ok(());
         }
-        let text = "the database let go of what was read each time: send the file again";
-        Err(Error::new(Code::StoreUnavailable, text))
+        let text = "the database does not hold the written rows: nothing was imported";
+        Err(Error::new(Code::StoreRefused, text))
     }
 
-    /// Says again and again that the import lives, while nothing is written.
-    async fn renewed(&self, settle: &Settle<'_>, written: u64) -> std::convert::Infallible {
+    /// Renews the import's lease while the file is read but no rows are written.
+    async fn renewed(&self, writer: &ImportWriter<'_>, written: u64) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(Duration::from_millis(IMPORT_LEASE_MS / 3)).await;
-            let until_ms = self.clock.unix_ms() + IMPORT_LEASE_MS;
-            // Whoever took the place is found by the last write.
-            if let Err(fault) = settle.write(Batch::new(), written, until_ms).await {
-                tracing::debug!(%fault, "the mark of an import is not renewed");
+            let until_ms = self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
+            // If another import has taken the agent's name, the last write of this import fails. A
+            // failed renewal is therefore only logged.
+            if let Err(fault) = writer.write(Batch::new(), written, until_ms).await {
+                tracing::debug!(%fault, "the lease of an import was not renewed");
             }
         }
     }
 
-    async fn finished(&self, settle: &Settle<'_>, order: &Order<'_>, rows: u64) -> Result<String> {
+    async fn finished(
+        &self,
+        writer: &ImportWriter<'_>,
+        order: &Order<'_>,
+        rows: u64,
+    ) -> Result<String> {
         let Last { core, first, schedules, number } = order.last()?;
-        let mut faults = 0;
-        let deadline = patience();
-        loop {
-            match settle.finish(&core, &first, &schedules, rows, number).await {
-                Ok(done) => {
-                    if let Some(rev) = done.rev {
-                        return Ok(rev);
-                    }
-                    // The answer to a first try was lost, and it was done.
-                    if done.there && done.mark.is_none() {
-                        return Ok(String::new());
-                    }
-                    let text = match done.serves {
-                        true => {
-                            "another import took the place of this one: try again when it is done"
-                        }
-                        false => {
-                            "other vectors serve in this database since the import began: import again"
-                        }
-                    };
-                    return Err(Error::new(Code::Conflict, text));
-                }
-                Err(fault) if fault.taken() => return Err(taken()),
-                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
-                    faults += 1;
-                    tokio::time::sleep(Duration::from_millis(1 + self.ids.below(8))).await;
-                }
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
+        let finish = || async {
+            match writer.finish(&core, &first, &schedules, rows, number).await {
+                Err(fault) if fault.is_duplicate() => Ok(None),
+                done => done.map(Some),
             }
+        };
+        let done = self.kernel.contended(finish).await?.ok_or_else(rows_exist)?;
+        if let Some(rev) = done.rev {
+            return Ok(rev);
         }
+        // An earlier attempt published the agent, but its answer was lost.
+        if done.there && done.mark.is_none() {
+            return Ok(String::new());
+        }
+        let text = match done.serves {
+            true => "another import replaced this import: try again after its end",
+            false => "the vector setting has changed since the import began: import again",
+        };
+        Err(Error::new(Code::Conflict, text))
     }
 }
 
-/// Whether a row is written last.
-fn held_back(part: Part, row: &Row) -> bool {
+/// Returns whether a row is written only by the import's last transaction.
+fn held_back(part: RowKind, row: &Row) -> bool {
     match part {
-        Part::Core | Part::Schedules => true,
-        Part::Versions => row.get("version").and_then(Value::as_u64) == Some(1),
-        _ => false,
+        RowKind::Core | RowKind::Schedules => true,
+        RowKind::Versions => row.get("version").and_then(Value::as_u64) == Some(1),
+        RowKind::Messages
+        | RowKind::Recall
+        | RowKind::RecallVectors
+        | RowKind::Manifests
+        | RowKind::Passages
+        | RowKind::Cites
+        | RowKind::Derived
+        | RowKind::Prompts
+        | RowKind::ToolSets
+        | RowKind::Answers
+        | RowKind::Events => false,
     }
 }
 
-pub(super) fn check(file: File) -> Result<Checked> {
+/// Checks the file of an import on a blocking thread.
+pub(super) async fn checked(file: &File, unreadable: &str) -> Result<ImportPlan> {
+    let again = file.try_clone().map_err(|e| disk(e, unreadable))?;
+    let checking = tokio::task::spawn_blocking(move || check(again)).await;
+    checking
+        .map_err(|e| Error::new(Code::Internal, "the check of the file ended early").caused_by(e))?
+}
+
+fn check(file: File) -> Result<ImportPlan> {
     let mut lines = Lines::of(file)?;
     let mut checker = Checker::new(SCHEMA);
     while let Some(line) = lines.next()? {
@@ -466,10 +478,11 @@ pub(super) fn check(file: File) -> Result<Checked> {
     checker.finish().map_err(refused)
 }
 
-/// Whether the agent that is there is just what a file says, and its revision; none without an agent.
+/// Returns whether the existing agent equals the file's content, or `None` if the agent does not
+/// exist.
 pub(super) async fn compared(
     dump: &mut Dump<'_>,
-    checked: &Checked,
+    checked: &ImportPlan,
 ) -> std::result::Result<Option<bool>, Broken> {
     let opened = dump.open().await?;
     let Some(core) = &opened.core else { return Ok(None) };
@@ -477,8 +490,8 @@ pub(super) async fn compared(
         return Ok(Some(false));
     }
     let mut tally = Tally::begun("");
-    tally.row(Part::Core, &line_of(Part::Core, core));
-    let mut sink = |part: Part, row: Row| {
+    tally.row(RowKind::Core, &line_of(RowKind::Core, core));
+    let mut sink = |part: RowKind, row: Row| {
         tally.row(part, &line_of(part, &row));
         Ok(())
     };
@@ -486,19 +499,22 @@ pub(super) async fn compared(
     Ok(Some(tally.state() == checked.state))
 }
 
-/// The sums over what lies in the place of the agent, with what is still held back.
+/// Returns the checksums over all rows of the agent. These are the rows stored so far, and the rows
+/// that the import's last transaction will write.
 async fn sums(dump: &mut Dump<'_>, order: &Order<'_>) -> std::result::Result<Tally, Broken> {
     let mut opened = dump.open().await?;
     opened.owner = order.owner.clone();
     opened.core = Some(order.checked.core.clone());
-    // The first copy of the texts holds the place until the end.
+    // Until the import ends, the first version is the reservation of the agent's name, so it is
+    // skipped.
     opened.versions_after = 1;
-    let mut held: Vec<(Part, String)> = order.checked.held_back().collect();
+    let mut held: Vec<(RowKind, String)> = order.checked.held_back().collect();
     held.reverse();
     let mut tally = Tally::begun("");
     {
-        let mut give = |part: Part, row: Row| {
-            // What is held back stands in its order before rows of later kinds.
+        let mut give = |part: RowKind, row: Row| {
+            // The checksums take the rows in the order of an export, by kind. The rows of the last
+            // transaction come before the stored rows of the same or a later kind.
             while let Some((before, line)) = held.pop() {
                 if before > part {
                     held.push((before, line));
@@ -517,17 +533,17 @@ async fn sums(dump: &mut Dump<'_>, order: &Order<'_>) -> std::result::Result<Tal
     Ok(tally)
 }
 
-fn taken() -> Error {
-    let text = "this database holds something under the ids in the file already: an agent is imported into a database once";
+fn rows_exist() -> Error {
+    let text = "this database already holds rows with ids of the file: an agent is imported into a database once";
     Error::new(Code::AgentExists, text)
 }
 
-fn told(order: &Order<'_>, made: bool, rev: &str) -> Value {
-    told_of(order.scope, order.checked, made, rev)
+fn answer(order: &Order<'_>, made: bool, rev: &str) -> Value {
+    answer_of(order.scope, order.checked, made, rev)
 }
 
-fn told_of(scope: &Scope, checked: &Checked, made: bool, rev: &str) -> Value {
-    let mut told = checked.told();
+fn answer_of(scope: &Scope, checked: &ImportPlan, made: bool, rev: &str) -> Value {
+    let mut told = checked.answer();
     told["agent"] = scope.agent().into();
     told["made"] = made.into();
     if !rev.is_empty() {

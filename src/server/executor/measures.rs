@@ -1,6 +1,8 @@
-//! What is measured while calls run: times, requests, searches, probes, guards; for the whole server and for each agent's session.
+//! Measures running calls for the whole server and for each agent's session: times, requests,
+//! searches, probes and self-checks.
 //!
-//! Measurements, not memory: after a restart they begin anew, and what was never measured is missing, not zero.
+//! Measurements begin again when the process restarts. A value that was never measured is absent,
+//! not zero.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -8,34 +10,49 @@ use std::sync::{Mutex, MutexGuard};
 use crate::store::Trips;
 use vctx_base::metric;
 use vctx_core::conveyance::{Path, PathTime, Ratio, Tier, Times, Why};
-use vctx_core::limits::{PROBES_KEPT, SESSIONS_MAX, SESSIONS_TOLD_MAX};
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// What one call adds.
+/// Maximum number of remembered probes of each storage tier, enough for one hour at the default
+/// pause between two probes.
+const PROBES_KEPT: usize = 720;
+/// Maximum number of sessions measured at the same time. If one more session begins, the session
+/// that has been quiet longest is closed.
+const SESSIONS_MAX: usize = 1_024;
+/// Default time without calls after which an agent's session ends, in milliseconds: 15 minutes.
+const SESSION_IDLE_MS: u64 = 900_000;
+/// Maximum number of sessions that are logged when the server stops; the others are closed without
+/// a log line.
+const SESSIONS_TOLD_MAX: usize = 64;
+
+/// What one call adds to the measurements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// Requests to the database.
+    /// Number of requests that the call sent to the database, and how many of them the database
+    /// answered.
     pub(super) trips: Trips,
-    /// How long it took, if its way has a promised time.
+    /// The measured operation of the call, with its duration in milliseconds; `None` for a call
+    /// without a time target.
     pub(super) took: Option<(Path, f64)>,
-    /// Whether a recall search found something.
+    /// Whether the call's search of recall storage found an entry.
     pub(super) found: Option<bool>,
-    /// Whether that search only read, so that no core counted it.
+    /// Whether the search of recall storage wrote nothing; such a search is missing from the core's
+    /// counts.
     pub(super) only_read: bool,
-    /// Rows that filters dropped from an archival search, of those fetched.
+    /// Share of fetched rows that the filters of an archival search dropped.
     pub(super) filtered: Ratio,
-    /// Whether chunks without late-chunking evidence were offered.
+    /// Whether the call sent chunks without evidence of late chunking.
     pub(super) naive: bool,
 }
 
-/// Measurements of a session or of the server.
+/// Measurements of one session, or of the whole server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     times: [Times; 3],
     requests: Ratio,
     searches: Ratio,
     filtered: Ratio,
-    /// Those searches that no core counted.
+    /// Number of searches of recall storage that the core did not count, and how many of them found
+    /// an entry.
     pub(super) read_searches: Ratio,
 }
 
@@ -64,9 +81,9 @@ fn count(ratio: &mut Ratio, good: bool) {
 /// The session of one agent on this server.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
-    /// Whose.
+    /// The agent of the session.
     pub(super) scope: Scope,
-    /// First call, in milliseconds since 1970.
+    /// Time of the session's first call, in milliseconds since 1970.
     pub(super) began_ms: u64,
     last_ms: u64,
     pub(super) tally: Tally,
@@ -74,23 +91,30 @@ pub(super) struct Session {
 }
 
 #[derive(Default)]
-struct Held {
+struct State {
     server: Tally,
     sessions: HashMap<String, Session>,
-    /// Sessions that are over and wait for their line, with the reason.
+    /// Sessions that have ended but are not logged yet, with the reason for their end.
     closing: VecDeque<(Session, &'static str)>,
-    /// Outcomes of the last probes by tier, newest last.
+    /// Outcomes of the last probes of each storage tier, newest last.
     probes: [VecDeque<bool>; 3],
     guards: BTreeMap<&'static str, bool>,
 }
 
 /// All measurements of this server.
-#[derive(Default)]
 pub(super) struct Measures {
-    held: Mutex<Held>,
+    state: Mutex<State>,
+    /// Time without calls that ends a session, in milliseconds.
+    pub(super) idle_ms: u64,
 }
 
-/// What the score takes from here.
+impl Default for Measures {
+    fn default() -> Self {
+        Self { state: Mutex::default(), idle_ms: SESSION_IDLE_MS }
+    }
+}
+
+/// The measurements that a score needs.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) times: [PathTime; 3],
@@ -103,17 +127,19 @@ pub(super) struct Measured {
 }
 
 impl Measures {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().expect("no holder panics")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
     }
 
-    /// Takes a call into account. A session that was quiet for `idle_ms`, or has to give way to this agent's, is set aside to be closed.
+    /// Adds a call to the measurements. First queues a session for closing if necessary: the
+    /// agent's last session if it is over, or another agent's session if a new one would exceed the
+    /// limit.
     pub(super) fn note(&self, scope: &Scope, now_ms: u64, idle_ms: u64, sample: &Sample) {
-        let mut held = self.held();
-        held.server.add(sample);
-        held.show(sample);
-        held.make_room(scope.key(), now_ms, idle_ms);
-        let session = held.sessions.entry(scope.key().to_owned()).or_insert_with(|| Session {
+        let mut state = self.state();
+        state.server.add(sample);
+        state.show(sample);
+        state.make_room(scope.key(), now_ms, idle_ms);
+        let session = state.sessions.entry(scope.key().to_owned()).or_insert_with(|| Session {
             scope: scope.clone(),
             began_ms: now_ms,
             last_ms: now_ms,
@@ -123,19 +149,20 @@ impl Measures {
         session.last_ms = session.last_ms.max(now_ms);
         session.tally.add(sample);
         session.naive |= sample.naive;
-        held.show_sessions();
+        state.show_sessions();
     }
 
-    /// Sessions to be closed: those set aside, and those that were quiet for `idle_ms`, longest first; at most `SESSIONS_TOLD_MAX`.
+    /// Takes the sessions to be closed, at most `SESSIONS_TOLD_MAX`: first the queued ones, then
+    /// those without calls for `idle_ms`.
     pub(super) fn take_over(
         &self,
         now_ms: u64,
         idle_ms: u64,
         why: &'static str,
     ) -> Vec<(Session, &'static str)> {
-        let mut held = self.held();
-        let mut taken: Vec<(Session, &'static str)> = held.closing.drain(..).collect();
-        let mut idle: Vec<(u64, String)> = held
+        let mut state = self.state();
+        let mut taken: Vec<(Session, &'static str)> = state.closing.drain(..).collect();
+        let mut idle: Vec<(u64, String)> = state
             .sessions
             .iter()
             .filter(|(_, session)| now_ms.saturating_sub(session.last_ms) >= idle_ms)
@@ -143,13 +170,13 @@ impl Measures {
             .collect();
         idle.sort_unstable();
         idle.truncate(SESSIONS_TOLD_MAX - taken.len().min(SESSIONS_TOLD_MAX));
-        let sessions = idle.iter().filter_map(|(_, key)| held.sessions.remove(key));
+        let sessions = idle.iter().filter_map(|(_, key)| state.sessions.remove(key));
         taken.extend(sessions.map(|session| (session, why)));
-        held.show_sessions();
+        state.show_sessions();
         taken
     }
 
-    /// Takes the outcome of a probe into account; true if it differs from the one before.
+    /// Records the outcome of a probe; returns `true` if it differs from the previous outcome.
     pub(super) fn probed(&self, tier: Tier, healthy: bool) -> bool {
         let outcome = if healthy { "healthy" } else { "failed" };
         metrics::counter!(metric::TIER_PROBES, "tier" => tier.text(), "outcome" => outcome)
@@ -157,8 +184,8 @@ impl Measures {
         metrics::gauge!(metric::TIER_UP, "tier" => tier.text()).set(flag(healthy));
         metrics::gauge!(metric::ZERO_PROPAGATION, "why" => Why::TierDown(tier).text())
             .set(flag(!healthy));
-        let mut held = self.held();
-        let probes = &mut held.probes[tier as usize];
+        let mut state = self.state();
+        let probes = &mut state.probes[tier as usize];
         let changed = probes.back().is_some_and(|last| *last != healthy);
         if probes.len() == PROBES_KEPT {
             probes.pop_front();
@@ -167,49 +194,51 @@ impl Measures {
         changed
     }
 
-    /// Takes a check of the inside eye into account.
+    /// Records the outcome of a self-check.
     pub(super) fn guarded(&self, check: &'static str, green: bool) {
         metrics::gauge!(metric::GUARDS_GREEN, "check" => check).set(flag(green));
-        self.held().guards.insert(check, green);
+        self.state().guards.insert(check, green);
     }
 
-    /// The session of an agent, if one is open.
+    /// Returns an agent's open session, if there is one.
     pub(super) fn session(&self, key: &str) -> Option<Session> {
-        self.held().sessions.get(key).cloned()
+        self.state().sessions.get(key).cloned()
     }
 
-    /// What was measured for a session, and for the server where the session has nothing. `None`: the server alone.
+    /// Returns the measurements of a session. Values that the session lacks are those of the whole
+    /// server; without a session, all values are those of the server.
     pub(super) fn measured(&self, session: Option<&Session>) -> Measured {
-        let held = self.held();
+        let state = self.state();
         let own = session.map(|session| &session.tally);
         let times = Path::ALL.map(|path| {
             let of_session = own.filter(|tally| tally.times[path as usize].samples() > 0);
-            let tally = of_session.unwrap_or(&held.server);
+            let tally = of_session.unwrap_or(&state.server);
             let times = tally.times[path as usize].clone();
             PathTime { path, times, of_session: of_session.is_some() }
         });
         let of_session = own.filter(|tally| tally.requests.denominator > 0);
-        let probes = held.probes.iter().flatten();
+        let probes = state.probes.iter().flatten();
         let healthy = probes.clone().filter(|healthy| **healthy).count() as u64;
-        let green = held.guards.values().filter(|green| **green).count() as u64;
+        let green = state.guards.values().filter(|green| **green).count() as u64;
         Measured {
             times,
-            requests: of_session.map_or(held.server.requests, |tally| tally.requests),
+            requests: of_session.map_or(state.server.requests, |tally| tally.requests),
             requests_of_session: of_session.is_some(),
             read_searches: own.map(|tally| tally.read_searches).unwrap_or_default(),
             probes: Ratio::of(healthy, probes.count() as u64),
-            guards: Ratio::of(green, held.guards.len() as u64),
+            guards: Ratio::of(green, state.guards.len() as u64),
             down: Tier::ALL
                 .into_iter()
-                .filter(|tier| held.probes[*tier as usize].back() == Some(&false))
+                .filter(|tier| state.probes[*tier as usize].back() == Some(&false))
                 .map(Why::TierDown)
                 .collect(),
         }
     }
 }
 
-impl Held {
-    /// Sets the agent's own session aside if it is over, or the one that was quiet longest if there is no room for another.
+impl State {
+    /// Queues the agent's session for closing if it is over. If a new session would exceed the
+    /// limit, queues the session that has been quiet longest.
     fn make_room(&mut self, key: &str, now_ms: u64, idle_ms: u64) {
         if let Some(session) = self.sessions.get(key) {
             if now_ms.saturating_sub(session.last_ms) >= idle_ms {
@@ -225,7 +254,8 @@ impl Held {
         }
     }
 
-    /// A session without room for its line is closed without one, and counted.
+    /// Queues a session for closing. If the queue is full, closes the session without a log line,
+    /// and only counts it.
     fn set_aside(&mut self, key: &str, why: &'static str) {
         let Some(session) = self.sessions.remove(key) else { return };
         if self.closing.len() < SESSIONS_TOLD_MAX {
@@ -235,7 +265,7 @@ impl Held {
         }
     }
 
-    /// The server's own figures, as metrics.
+    /// Shows the server's measurements as metrics.
     fn show(&self, sample: &Sample) {
         if let Some((path, ms)) = sample.took {
             let (seconds, p99) = match path {
@@ -274,7 +304,7 @@ fn flag(on: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vctx_core::policy::{Actor, Principal, admit};
+    use vctx_core::trust::{Actor, Principal, admit};
 
     fn scope(agent: &str) -> Scope {
         let actor = Actor { uid: 0, pid: 0, label: None };

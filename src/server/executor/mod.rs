@@ -1,8 +1,10 @@
-//! The bridge between deciding and doing: admit, load, think, ask, apply, reply.
+//! The executor: admits a call, loads the core, runs the decision steps of `vctx_core`, answers
+//! their questions, writes the change and replies.
 
 mod answer;
 mod archive_index;
 mod cache;
+mod call;
 mod cells;
 mod cutting;
 mod embedding;
@@ -13,6 +15,8 @@ mod figures;
 mod forget;
 mod heartbeat;
 mod import;
+mod kernel;
+mod limits;
 mod measures;
 mod moving;
 mod parts;
@@ -38,17 +42,20 @@ mod why;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;
-pub use export::Exported;
-pub use heartbeat::DeadChain;
+pub use export::{Exported, Transfers};
 pub use import::Incoming;
+pub(crate) use kernel::no_agent;
 pub use moving::Carried;
-pub use prompt::{Ask, ExpiredRun, Prompted};
+pub(crate) use moving::superseded;
+pub use prompt::{Ask, Prompted};
+pub(crate) use read::{AGENTS_PAGE, EVENTS_PAGE, MESSAGES_PAGE};
 pub use recall_vectors::Embedded;
+pub use reindex::Reindex;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
-pub use score::Span;
+pub use score::{ConveyanceSettings, Scores, Span};
 
 pub use crate::store::{
-    CutRun, DueMove, DueTick, Found, Located, Move, MoveBegun, MoveLook, MovePhase,
+    AgentLocation, CutRun, DueMove, DueTick, Located, Move, MoveBegun, MoveLook, MovePhase,
 };
 pub use threads::Placed;

@@ -1,60 +1,95 @@
-//! What one place does when an agent moves: it lets go of it, or takes it in; and what the home place knows of where everybody is.
+//! Runs the steps of an agent's move in the source or target database, and updates the directory in
+//! the home database.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::executor::{Directory, Executor, leaving, no_agent, patience};
-use super::export::lost;
-use super::import::{Last, Order, check, compared};
+use super::executor::Executor;
+use super::export::{READ_AGAIN, Transfers, disk};
+use super::import::{Last, Order, checked, compared};
+use super::kernel::{Kernel, leaving, no_agent};
+use crate::executor::limits::IMPORT_LEASE_MS;
+use crate::limits::{MOVE_BUSY_MS_MAX, MOVE_MANIFESTS_MAX};
 use crate::store::{
-    self, Arrival, Broken, DueMove, Dump, Found, Located, MoveBegun, MoveLook, Row, Settle,
+    self, AgentLocation, Arrival, DueMove, Dump, ImportStart, ImportWriter, Located, MoveBegun,
+    MoveLook, Row,
 };
 use vctx_base::clock::{self, iso8601};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    EXPORT_TRIES_MAX, IMPORT_LEASE_MS, MOVE_BUSY_MS_MAX, MOVE_MANIFESTS_MAX, MOVE_SETTLE_MS,
-};
 use vctx_core::memory::core::Leaving;
-use vctx_core::memory::export::Checked;
-use vctx_core::policy::Scope;
+use vctx_core::memory::export::ImportPlan;
+use vctx_core::trust::Scope;
 
-/// An agent on its way from one place to another: everything that it is, in a file that lies on no path.
+/// Pause after a move has blocked writes, in milliseconds, so that writes that began earlier can
+/// end.
+const MOVE_DRAIN_MS: u64 = 20;
+/// The error message if the temporary file of a move cannot be read.
+const UNREADABLE: &str = "the server cannot read the temporary file of a move";
+/// Default name of the home database.
+const HOME_PLACE: &str = "home";
+
+/// A moving agent as exported: a file without a path, with all rows of the agent.
 pub struct Carried {
     file: File,
-    checked: Checked,
+    checked: ImportPlan,
     forgets: Vec<Row>,
-    /// Records of calls that had to stay, since they were written before their keys were kept.
+    /// Number of call records that cannot move, since an old release of vctx wrote them without the
+    /// calls' idempotency keys.
     pub left: u64,
 }
 
 impl Carried {
-    /// Hash over all that the agent is; the same wherever it lies.
+    /// Returns a hash over all rows of the agent, which is the same in every database.
     pub fn state(&self) -> &str {
         &self.checked.state
     }
 
-    /// Rows that it consists of.
+    /// Returns the number of the agent's rows.
     pub fn rows(&self) -> u64 {
         self.checked.rows
     }
 }
 
-/// The refusal where the directory says another place.
+/// Returns the error for a call in a database other than the one that the directory names for the
+/// agent.
 pub(super) fn elsewhere() -> Error {
-    Error::new(Code::AgentElsewhere, "the directory knows this agent in another place: ask there")
+    Error::new(Code::AgentElsewhere, "the directory names another database: send the call there")
 }
 
-/// What is known of where agents are. All of this is asked of the home place.
-impl Executor {
-    /// Notes that an agent is here, or will be made here; refused where it is known elsewhere.
-    pub async fn register(&self, scope: &Scope) -> Result<()> {
-        let home = match &self.directory {
-            Directory::None => return Ok(()),
-            Directory::Own => self,
-            Directory::Of(home) => home,
+/// The name of this executor's database, and where the directory of all agents is.
+pub(super) struct Directory {
+    pub(super) place: String,
+    pub(super) home: Home,
+}
+
+/// Where the directory of all agents is.
+pub(super) enum Home {
+    /// There is no directory, since there is only one database.
+    None,
+    /// The directory is in this executor's database.
+    Own,
+    /// The directory is in the home database.
+    Of(Arc<Executor>),
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self { place: HOME_PLACE.to_owned(), home: Home::None }
+    }
+}
+
+impl Directory {
+    /// Registers an agent of this database, or an agent that is about to be written to this
+    /// database. Fails if the directory names another database.
+    pub(super) async fn register(&self, kernel: &Kernel, scope: &Scope) -> Result<()> {
+        let (home, at) = match &self.home {
+            Home::None => return Ok(()),
+            Home::Own => (kernel, self.place.as_str()),
+            Home::Of(home) => (&home.kernel, home.database_name()),
         };
-        // Where somebody else notes it at the same moment, what is noted stands.
-        let claim = || store::claim_place(&home.rw, scope, &home.place, &self.place);
+        // If another server registered the agent at the same time, its registration stays.
+        let claim = || store::claim_place(&home.rw, scope, at, &self.place);
         let located = home.unraced(claim).await?;
         match located {
             Located { place, .. } if place != self.place => Err(elsewhere()),
@@ -62,70 +97,81 @@ impl Executor {
             Located { .. } => Ok(()),
         }
     }
+}
 
-    /// Where an agent is.
-    pub async fn located(&self, scope: &Scope) -> Result<Found> {
-        self.patiently(|| store::located(&self.ro, scope)).await
+/// Requests that a move sends to the directory, in the home database.
+impl Transfers<'_> {
+    /// Registers an agent of this database in the directory. Fails if the directory names another
+    /// database.
+    pub async fn register(&self, scope: &Scope) -> Result<()> {
+        self.directory.register(self.kernel, scope).await
     }
 
-    /// Begins a move under a name of its own, or takes one up whose mover has not been heard of.
+    /// Returns an agent's row in the directory.
+    pub async fn located(&self, scope: &Scope) -> Result<AgentLocation> {
+        self.kernel.read(|ro| store::located(ro, scope)).await
+    }
+
+    /// Begins an agent's move under the mover's name, or takes over a move whose lease has expired.
     pub async fn move_begun(&self, scope: &Scope, by: &str, to: &str) -> Result<MoveBegun> {
-        self.unraced(|| store::begin_move(&self.rw, scope, by, to)).await
+        self.kernel.write(|rw| store::begin_move(rw, scope, by, to)).await
     }
 
-    /// Says that the mover lives.
+    /// Renews the mover's lease on the agent's move.
     pub async fn move_renewed(&self, scope: &Scope, by: &str) -> Result<bool> {
-        self.unraced(|| store::renew_move(&self.rw, scope, by)).await
+        self.kernel.write(|rw| store::renew_move(rw, scope, by)).await
     }
 
-    /// Says that the agent is where it was moved to.
+    /// Records in the directory that the move's target is now the agent's database.
     pub async fn move_flipped(&self, scope: &Scope, by: &str) -> Result<bool> {
-        self.unraced(|| store::flip_move(&self.rw, scope, by)).await
+        self.kernel.write(|rw| store::flip_move(rw, scope, by)).await
     }
 
-    /// Ends a move.
+    /// Records in the directory that a move has ended.
     pub async fn move_ended(&self, scope: &Scope, by: &str) -> Result<bool> {
-        self.unraced(|| store::end_move(&self.rw, scope, by)).await
+        self.kernel.write(|rw| store::end_move(rw, scope, by)).await
     }
 
-    /// Moves whose mover has not been heard of.
+    /// Returns the moves whose lease has expired.
     pub async fn due_moves(&self) -> Result<Vec<DueMove>> {
-        self.patiently(|| store::due_moves(&self.ro)).await
+        self.kernel.read(store::due_moves).await
     }
 
-    /// A name for a mover.
+    /// Returns a new name for a mover.
     pub fn mover(&self) -> String {
-        self.ids.key()
+        self.kernel.ids.key()
     }
 }
 
-/// The side that an agent leaves.
-impl Executor {
-    /// What this place knows of an agent.
+/// The steps of a move in the source.
+impl Transfers<'_> {
+    /// Returns the progress of an agent's move, judged by the agent's rows in this database.
     pub async fn move_look(&self, scope: &Scope) -> Result<MoveLook> {
-        self.patiently(|| store::look_at_move(&self.rw, scope)).await
+        self.kernel.patiently(|| store::look_at_move(&self.kernel.rw, scope)).await
     }
 
-    /// Lets nobody write to the agent any more. A run that is under way, and what it is forgetting, is waited for first.
+    /// Blocks writes to the agent, after waiting for its active run and forget operations to end.
     pub async fn leave(&self, scope: &Scope, by: &str, to: &str) -> Result<()> {
         let until = clock::now() + Duration::from_millis(MOVE_BUSY_MS_MAX);
         let mut busy = "written to all the time";
         while clock::now() < until {
             let look = self.move_look(scope).await?;
             let Some(mut core) = look.core else { return Err(no_agent()) };
-            // The answer to an earlier try was lost.
+            // An earlier attempt has already blocked the writes, but its answer was lost.
             if core.moving.as_ref().is_some_and(|leaving| leaving.by == by) {
                 return Ok(());
             }
-            let runs = core.run.as_ref().is_some_and(|run| run.until_ms > self.clock.unix_ms());
+            let runs =
+                core.run.as_ref().is_some_and(|run| run.until_ms > self.kernel.clock.unix_ms());
             if !runs && !look.forgetting {
-                // Whoever knows the revision of now finds in the next one what it stood for.
+                // Keeps the core's current revision, so that callers can still send it as a guard
+                // after the move.
                 let (rev, version) = (core.rev.clone(), core.version);
                 core.recent_revisions.push(&rev, version, vctx_core::limits::REVISIONS_KEPT);
                 let leaving = Leaving { by: by.to_owned(), to: to.to_owned() };
-                if self.unraced(|| store::leave(&self.rw, scope, &core, &leaving)).await? {
-                    self.cores.drop(scope.key());
-                    tokio::time::sleep(Duration::from_millis(MOVE_SETTLE_MS)).await;
+                if self.kernel.write(|rw| store::leave(rw, scope, &core, &leaving)).await? {
+                    self.kernel.cores.drop(scope.key());
+                    tokio::time::sleep(Duration::from_millis(MOVE_DRAIN_MS)).await;
                     return Ok(());
                 }
                 continue;
@@ -137,157 +183,140 @@ impl Executor {
         Err(Error::new(Code::MoveBusy, text))
     }
 
-    /// Lets the agent be written to again, if it is this mover's.
+    /// Unblocks writes to the agent, if this mover blocked them.
     pub async fn stay(&self, scope: &Scope, by: &str) -> Result<bool> {
-        self.cores.drop(scope.key());
-        self.unraced(|| store::stay(&self.rw, scope, by)).await
+        self.kernel.cores.drop(scope.key());
+        self.kernel.write(|rw| store::stay(rw, scope, by)).await
     }
 
-    /// Everything that an agent is, in a file.
+    /// Exports all rows of an agent to a file.
     pub async fn carried(&self, scope: &Scope) -> Result<Carried> {
-        let mut faults = 0;
-        for _ in 0..EXPORT_TRIES_MAX {
-            let (file, _, _, left) = match self.exported(scope).await {
-                Ok(exported) => exported,
-                Err(Broken::Store(fault)) if lost(fault.kind) => {
-                    self.pause(fault, &mut faults, patience()).await?;
-                    continue;
-                }
-                Err(broken) => return Err(broken.into()),
-            };
-            let forgets = self.patiently(|| store::manifests(&self.rw, scope)).await?;
-            if forgets.len() as u64 > MOVE_MANIFESTS_MAX {
-                let text =
-                    format!("it has more than {MOVE_MANIFESTS_MAX} manifests of what it forgot");
-                return Err(Error::new(Code::MoveBusy, text));
-            }
-            let again = file.try_clone().map_err(|e| {
-                Error::new(Code::Internal, "the file of a move cannot be read again").caused_by(e)
-            })?;
-            let checked =
-                tokio::task::spawn_blocking(move || check(again)).await.map_err(|e| {
-                    Error::new(Code::Internal, "the check of the file ended early").caused_by(e)
-                })??;
-            return Ok(Carried { file, checked, forgets, left });
+        let (file, _, _, left) = self.read_again(READ_AGAIN, || self.exported(scope)).await?;
+        let forgets = self.kernel.patiently(|| store::manifests(&self.kernel.rw, scope)).await?;
+        if forgets.len() as u64 > MOVE_MANIFESTS_MAX {
+            let text =
+                format!("the agent has more than {MOVE_MANIFESTS_MAX} forget operations on record");
+            return Err(Error::new(Code::MoveBusy, text));
         }
-        Err(let_go())
+        let checked = checked(&file, UNREADABLE).await?;
+        Ok(Carried { file, checked, forgets, left })
     }
 
-    /// Whether the agent is here just as it is carried.
+    /// Returns whether the agent's rows in this database equal the exported rows.
     pub async fn is_as(&self, scope: &Scope, carried: &Carried) -> Result<bool> {
-        let mut faults = 0;
-        for _ in 0..EXPORT_TRIES_MAX {
-            let mut dump = self.patiently(|| Dump::begin(&self.ro, &self.rw, scope)).await?;
+        let found = self.read_again(READ_AGAIN, || async {
+            let begun = || Dump::begin(&self.kernel.ro, &self.kernel.rw, scope);
+            let mut dump = self.kernel.patiently(begun).await?;
             let found = compared(&mut dump, &carried.checked).await;
             dump.end().await;
-            match found {
-                Err(Broken::Store(fault)) if lost(fault.kind) => {
-                    self.pause(fault, &mut faults, patience()).await?;
-                }
-                found => return Ok(found? == Some(true)),
-            }
-        }
-        Err(let_go())
+            found
+        });
+        Ok(found.await? == Some(true))
     }
 
-    /// Takes the core away; from now on the agent is nowhere but in what the other side holds. False where another mover has it.
+    /// Removes the agent's core from the source, so that only the target has the agent. Returns
+    /// `false` if another mover owns the move.
     pub async fn depart(&self, scope: &Scope, by: &str, to: &str) -> Result<bool> {
-        let at = iso8601(self.clock.unix_ms());
-        let settle = self.settle(scope, by);
-        let gone = self.unraced(|| settle.depart(to, &at)).await?;
-        self.cores.drop(scope.key());
+        let at = iso8601(self.kernel.clock.unix_ms());
+        let writer = self.writer(scope, by);
+        let gone = self.kernel.unraced(|| writer.depart(to, &at)).await?;
+        self.kernel.cores.drop(scope.key());
         Ok(gone)
     }
 
-    /// Takes away everything that the agent left behind.
+    /// Removes the agent's remaining rows from the source.
     pub async fn sweep(&self, scope: &Scope, by: &str) -> Result<()> {
-        let settle = self.settle(scope, by);
-        let until = || self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let begun = self.unraced(|| settle.begin("swept", self.clock.unix_ms(), until())).await?;
+        let writer = self.writer(scope, by);
+        let until = || self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
+        let begun = self.begun(&writer, "swept").await?;
         if !begun.taken {
-            return Err(Error::new(Code::Conflict, "the agent is back where it is swept away"));
+            return Err(Error::new(
+                Code::Conflict,
+                "the agent is back in the database whose rows are being removed",
+            ));
         }
         loop {
-            match self.unraced(|| settle.trim_rest(until())).await? {
+            match self.kernel.unraced(|| writer.trim_rest(until())).await? {
                 Some(0) => break,
-                // Each round takes rows away, so this ends.
+                // The loop ends, since each round removes rows.
                 Some(_) => {}
                 None => return Err(superseded()),
             }
         }
-        self.unraced(|| self.take_back(&settle)).await
+        self.kernel.unraced(|| self.take_back(&writer)).await
     }
 
-    fn settle<'a>(&'a self, scope: &'a Scope, by: &'a str) -> Settle<'a> {
-        Settle { rw: &self.rw, scope, by, mode: self.mode, moving: true }
+    /// Reserves the agent's name for a mover.
+    async fn begun(&self, writer: &ImportWriter<'_>, state: &str) -> Result<ImportStart> {
+        let now = || self.kernel.clock.unix_ms();
+        let until = now() + IMPORT_LEASE_MS;
+        self.kernel.unraced(|| writer.begin(state, now(), until)).await
+    }
+
+    pub(super) fn writer<'a>(&'a self, scope: &'a Scope, by: &'a str) -> ImportWriter<'a> {
+        ImportWriter { rw: &self.kernel.rw, scope, by, mode: self.kernel.mode, moving: true }
     }
 }
 
-/// The side that an agent comes to.
-impl Executor {
-    /// Writes an agent where nobody sees it, all of it. What another mover wrote of the same state is gone on with.
+/// The steps of a move in the target.
+impl Transfers<'_> {
+    /// Writes all rows of an agent, still invisible to readers. Continues after the rows that
+    /// another mover wrote for the same state of the agent.
     pub async fn take_in(&self, scope: &Scope, by: &str, carried: &Carried) -> Result<()> {
-        let settle = self.settle(scope, by);
+        let writer = self.writer(scope, by);
         let owner = self.owner_of(scope, &carried.checked).await?;
         let order = Order { scope, checked: &carried.checked, owner };
-        let mark = self.take_place(&settle, &order).await?;
-        let file = carried.file.try_clone().map_err(|e| {
-            Error::new(Code::Internal, "the file of a move cannot be read again").caused_by(e)
-        })?;
-        let rows = self.laid(&settle, &order, &mark, file).await?;
+        let mark = self.take_place(&writer, &order).await?;
+        let file = carried.file.try_clone().map_err(|e| disk(e, UNREADABLE))?;
+        let rows = self.laid(&writer, &order, &mark, file).await?;
         let Last { core, first, schedules, number } = order.last()?;
         let arrival = Arrival { core, first, schedules, forgets: carried.forgets.clone() };
-        let until = || self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let held = self.unraced(|| settle.hold(&arrival, rows, number, until())).await?;
-        match (held.held, held.serves) {
+        let until = || self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
+        let outcome = self.kernel.unraced(|| writer.hold(&arrival, rows, number, until())).await?;
+        match (outcome.held, outcome.serves) {
             (true, _) => Ok(()),
             (false, false) => Err(Error::new(
                 Code::Conflict,
-                "other vectors serve there since the move began: move it again",
+                "the target's vector setting changed during the move: move the agent again",
             )),
             (false, true) => Err(superseded()),
         }
     }
 
-    /// Takes back what was written of an agent that stays where it is.
+    /// Removes the rows that were written to the target for an agent that stays in the source.
     pub async fn take_out(&self, scope: &Scope, by: &str) -> Result<()> {
-        let settle = self.settle(scope, by);
-        let until = self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let begun = self.unraced(|| settle.begin("", self.clock.unix_ms(), until)).await?;
+        let writer = self.writer(scope, by);
+        let begun = self.begun(&writer, "").await?;
         match begun.taken {
-            true => self.unraced(|| self.take_back(&settle)).await,
+            true => self.kernel.unraced(|| self.take_back(&writer)).await,
             false => Ok(()),
         }
     }
 
-    /// Lets the agent be, whoever wrote it; gives its revision, or none if it is there already.
+    /// Publishes the written agent and returns its revision, or returns `None` if the agent already
+    /// exists.
     pub async fn arrive(&self, scope: &Scope, by: &str) -> Result<Option<String>> {
-        let settle = self.settle(scope, by);
-        let until = self.clock.unix_ms() + IMPORT_LEASE_MS;
-        let begun = self.unraced(|| settle.begin("", self.clock.unix_ms(), until)).await?;
+        let writer = self.writer(scope, by);
+        let begun = self.begun(&writer, "").await?;
         if begun.there {
             return Ok(None);
         }
-        let arrived = self.unraced(|| settle.arrive()).await?;
+        let arrived = self.kernel.unraced(|| writer.arrive()).await?;
         self.archive.nudge();
         match (arrived.rev, arrived.there) {
             (Some(rev), _) => Ok(Some(rev)),
             (None, true) => Ok(None),
             (None, false) => {
-                // Nothing stood there: neither does the mark that was just made.
-                self.unraced(|| self.take_back(&settle)).await?;
+                // There were no rows to publish. The agent's name was reserved just now, so the
+                // reservation is removed again.
+                self.kernel.unraced(|| self.take_back(&writer)).await?;
                 Err(superseded())
             }
         }
     }
 }
 
-fn let_go() -> Error {
-    let text = "the database let go of what was read each time: try again in a moment";
-    Error::new(Code::StoreUnavailable, text)
-}
-
-/// Another mover has it.
-fn superseded() -> Error {
-    Error::new(Code::MoveBusy, "another server goes on with this move: ask where the agent is")
+/// Returns the error for a mover that no longer owns the move.
+pub(crate) fn superseded() -> Error {
+    Error::new(Code::MoveBusy, "another server continues this move: ask where the agent is")
 }

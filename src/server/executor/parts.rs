@@ -1,22 +1,30 @@
-//! Long documents, part by part. What the server makes vectors of is kept at once, so that a call that was cut off costs only the part it was at;
-//! what a caller sends with vectors of its own is kept until all parts are there.
+//! Processes long documents in parts, and stores each part immediately.
 //!
-//! Nothing of this is seen by a search: the parts lie in a collection of their own until the whole document is written in one transaction, and go
-//! with it. Those that nobody goes on with end by their index.
+//! Thus, an interrupted call loses only the current part's vectors, and a caller can send a
+//! document part by part.
+//!
+//! Searches never read parts. A separate collection stores the parts until one transaction writes
+//! the whole document and removes them. A TTL index removes abandoned parts.
 
 use std::time::Duration;
 
 use super::embedding;
 use super::executor::Executor;
+use crate::executor::limits::{PART_MARGIN, PARTS_MS_MAX};
 use crate::store::{keep_part, part, parts};
 use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{DOCUMENT_BYTES_MAX, PART_CHUNKS, PART_MARGIN, PART_S, PARTS_MS_MAX};
+use vctx_core::limits::{DOCUMENT_BYTES_MAX, PART_CHUNKS};
 use vctx_core::memory::archive::StagedPart;
-use vctx_core::policy::{Gathered, PartGiven, Scope, Upload};
+use vctx_core::policy::{Gathered, PartGiven, Upload};
+use vctx_core::trust::Scope;
+
+/// Seconds after which an abandoned part of a document is removed.
+const PART_S: u64 = 24 * 3600;
 
 impl Executor {
-    /// The vectors of all chunks of a document, in order. Fails with `TIMEOUT` when it takes too long; the same call again goes on.
+    /// Returns the vectors of all chunks of a document, in their order. After a time limit, fails
+    /// with `TIMEOUT`; a repeated call continues with the remaining parts.
     pub(super) async fn embed_parts(
         &self,
         upload: &Upload,
@@ -24,14 +32,14 @@ impl Executor {
     ) -> Result<Vec<Vec<f64>>> {
         let until = clock::now() + Duration::from_millis(PARTS_MS_MAX);
         let count = upload.spans.len().div_ceil(PART_CHUNKS);
-        let there = parts(&self.ro, scope, &upload.name).await?;
+        let there = parts(&self.kernel.ro, scope, &upload.name).await?;
         let mut vectors = Vec::with_capacity(upload.spans.len());
         for number in 0..count {
             if clock::now() >= until {
                 return Err(unfinished(number, count));
             }
             let kept = match there.contains(&number) {
-                true => part(&self.ro, scope, &upload.name, number).await?,
+                true => part(&self.kernel.ro, scope, &upload.name, number).await?,
                 false => None,
             };
             let chunks = number * PART_CHUNKS..((number + 1) * PART_CHUNKS).min(upload.spans.len());
@@ -41,7 +49,7 @@ impl Executor {
                     let embeddings = self.embed_part(upload, chunks).await?;
                     let made = StagedPart { embeddings, ..StagedPart::default() };
                     let until = self.parts_expire_at();
-                    keep_part(&self.rw, scope, &upload.name, number, &made, until).await?;
+                    keep_part(&self.kernel.rw, scope, &upload.name, number, &made, until).await?;
                     made.embeddings
                 }
             };
@@ -50,11 +58,13 @@ impl Executor {
         Ok(vectors)
     }
 
-    /// Keeps a part that its caller sent; with the last one gives all of them.
+    /// Stores one part of a document that the caller sends in parts. If no part is missing any
+    /// more, returns all parts.
     pub(super) async fn gather(&self, given: &PartGiven, scope: &Scope) -> Result<Gathered> {
         let until = self.parts_expire_at();
-        keep_part(&self.rw, scope, &given.upload, given.place, &given.content, until).await?;
-        let there = parts(&self.ro, scope, &given.upload).await?;
+        keep_part(&self.kernel.rw, scope, &given.upload, given.place, &given.content, until)
+            .await?;
+        let there = parts(&self.kernel.ro, scope, &given.upload).await?;
         let missing: Vec<usize> = (0..given.of).filter(|place| !there.contains(place)).collect();
         let mut gathered = Gathered { missing, parts: Vec::new() };
         if !gathered.missing.is_empty() {
@@ -64,9 +74,9 @@ impl Executor {
         for place in 0..given.of {
             let kept = match place == given.place {
                 true => Some(given.content.clone()),
-                false => part(&self.ro, scope, &given.upload, place).await?,
+                false => part(&self.kernel.ro, scope, &given.upload, place).await?,
             };
-            // One that has expired in between is missing again.
+            // A part that has expired meanwhile counts as missing.
             let Some(kept) = kept else {
                 return Ok(Gathered { missing: vec![place], parts: Vec::new() });
             };
@@ -84,12 +94,12 @@ impl Executor {
         Ok(gathered)
     }
 
-    /// When parts that nobody goes on with are gone, in seconds since 1970.
+    /// Returns when a part stored now expires, in seconds since 1970.
     fn parts_expire_at(&self) -> u64 {
-        self.clock.unix_ms() / 1000 + PART_S
+        self.kernel.clock.unix_ms() / 1000 + PART_S
     }
 
-    /// Vectors of some chunks in a row, in the light of the text around them.
+    /// Returns the vectors of consecutive chunks, computed with the surrounding text.
     async fn embed_part(
         &self,
         upload: &Upload,
@@ -102,7 +112,7 @@ impl Executor {
         let end = around.iter().map(|span| span.end).max().unwrap_or(begin);
         let spans: Vec<_> = around.iter().map(|s| s.start - begin..s.end - begin).collect();
         let text = &upload.document[begin..end];
-        let made = embedding::spans(&self.embedders, text, &spans, &upload.with).await?;
+        let made = embedding::spans(&self.kernel.embedders, text, &spans, &upload.with).await?;
         Ok(made.into_iter().skip(chunks.start - from).take(chunks.len()).collect())
     }
 }

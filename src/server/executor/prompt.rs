@@ -1,73 +1,70 @@
-//! Prompts: rendered and on record before they are sent, ended by their answers, put together again, listed; and the leases of their runs.
+//! Renders and records prompts, records how they ended, rebuilds and lists past prompts, and renews
+//! run leases.
 
 use serde_json::{Map, Value, json};
 
-use super::executor::{Executor, no_agent};
-use super::request::{CallRequest, Reply};
-use crate::store;
-use vctx_core::context::{Replayed, Stored, assemble, replay};
+use super::executor::Executor;
+use super::kernel::no_agent;
+use super::request::{CallRequest, Reply, page_limit};
+use crate::executor::limits::QUEUE_ROWS_MAX;
+use crate::store::{self, ExpiredRun};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{PROMPTS_PAGE, QUEUE_ROWS_MAX, RUNS_EXPIRED_MAX};
-use vctx_core::memory::prompt::{Prompt, PromptEnd, Rendered, Sent, request_text};
+use vctx_core::limits::PROMPTS_PAGE;
+use vctx_core::memory::prompt::{Prompt, PromptEnd, RenderedPrompt, SentPrompt, request_text};
 use vctx_core::memory::receipt::{canonical_json, sha256};
-use vctx_core::policy::{Principal, Scope, admit, safe_estimate};
-use vctx_core::tools::{Call, HoldRun, RecordAnswer, RecordPrompt};
+use vctx_core::policy::safe_estimate;
+use vctx_core::proof::{Replayed, Stored, replay};
+use vctx_core::tools::{HoldRun, RecordAnswer, RecordPrompt};
+use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::window::{Section, assemble};
 
-/// What is asked of a model.
+/// Maximum number of expired runs that one search returns; later searches find the remaining runs.
+const RUNS_EXPIRED_MAX: u64 = 256;
+
+/// A request to a model before its prompt is recorded.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The run, opened or renewed by this.
+    /// The run that this request begins, or whose lease it renews.
     pub hold: HoldRun,
-    /// The model's name.
+    /// Name of the model.
     pub model: String,
-    /// Schemas of the tools that are offered, as they stand in the request.
+    /// Schemas of the offered tools, in the format of the request to the model.
     pub tools: Vec<Value>,
-    /// Everything else in the body, but `model`, `messages` and `tools`.
+    /// All fields of the request to the model except `model`, `messages` and `tools`.
     pub options: Map<String, Value>,
 }
 
-/// A prompt that is on record and may be sent.
+/// A recorded prompt, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Prompted {
-    /// Its number.
+    /// Sequence number of the prompt.
     pub turn: u64,
-    /// The bytes to send.
+    /// The JSON text of the request to the model.
     pub request: String,
-    /// Revision of the core that was rendered.
+    /// Revision of the core that the prompt shows.
     pub core_rev: String,
-    /// What it costs by our count, tools included.
+    /// Tokens of the prompt by the server's count, including tools.
     pub token_estimate: u64,
-    /// What the model counts for each thousand of our tokens, as far as it is known.
+    /// Number of tokens that the model counts for every 1000 tokens of the server's count, if
+    /// known.
     pub factor_permille: u64,
-    /// The estimate by that factor, never below ours.
+    /// The product of `token_estimate` and `factor_permille` / 1000, but at least `token_estimate`.
     pub safe_estimate: u64,
-    /// Whether an earlier call under this key recorded it: then these are the bytes of that one.
+    /// Whether an earlier call with the same key recorded the prompt; `request` is then that call's
+    /// text.
     pub replayed: bool,
-    /// What became of it, if it has ended already.
+    /// How the prompt ended, if it has ended.
     pub end: Option<PromptEnd>,
 }
 
-/// A run whose lease has passed.
-#[derive(Clone, Debug)]
-pub struct ExpiredRun {
-    /// Tenant of the agent.
-    pub tenant: String,
-    /// The agent by name.
-    pub agent: String,
-    /// Key of the run.
-    pub run: String,
-    /// Seq of the message that began it.
-    pub cause_seq: u64,
-    /// Last millisecond of its lease.
-    pub until_ms: u64,
-}
-
-/// Parts of a body that are told by name.
+/// Fields of a request to a model that have their own arguments, and are therefore refused in
+/// `options`.
 const NAMED: [&str; 3] = ["model", "messages", "tools"];
 
 impl Executor {
-    /// Renders the window, makes the request of it and puts it on record, opening or renewing the run. With a key that an earlier call used
-    /// it gives the request of that call again, whatever became of the memory since.
+    /// Renders the window, builds the request to the model and records the prompt; this begins the
+    /// run or renews its lease. If an earlier call used the same idempotency key, returns the
+    /// request to the model that this earlier call built, even if the memory has changed.
     pub async fn prompt(
         &self,
         principal: &Principal,
@@ -75,20 +72,21 @@ impl Executor {
         key: &str,
         ask: &Ask,
     ) -> Result<Prompted> {
-        let scope = admit(principal, agent)?;
+        admit(principal, agent)?;
         if let Some(name) = NAMED.iter().find(|name| ask.options.contains_key(**name)) {
-            return Err(Error::argument(&format!("options.{name}"), "is told by its own name"));
+            return Err(Error::argument(
+                &format!("options.{name}"),
+                "has an argument of its own: use that",
+            ));
         }
-        let loaded =
-            self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
-        let (core, queue) = loaded.ok_or_else(no_agent)?;
+        let (scope, core, queue) = self.queued(principal, agent).await?;
         let window = assemble(&core, &queue);
         let tools = (!ask.tools.is_empty()).then(|| Value::Array(ask.tools.clone()));
-        let counter = self.counters.of(core.encoding);
+        let counter = self.kernel.counters.of(core.encoding);
         let offered = tools.as_ref().map_or(0, |tools| counter.count(&canonical_json(tools)));
         let request = request_text(&ask.model, &window.messages, tools, &ask.options);
         let core_rev = core.rev.clone();
-        let rendered = Rendered {
+        let rendered = RenderedPrompt {
             version: core.version,
             core_rev: core.rev.clone(),
             head_seq: core.queue.head_seq,
@@ -102,10 +100,11 @@ impl Executor {
             offered: core.tools.clone(),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),
             context_digest: window.context_digest.clone(),
-            // What is offered now counts, whatever the core was told of it.
-            token_estimate: window.tokens.occupancy - window.tokens.tools + offered,
+            // Counts the tokens of this request's tools instead of the tokens of the tools recorded
+            // in the core.
+            token_estimate: window.tokens.without(&[Section::Tools]) + offered,
         };
-        let sent = Sent {
+        let sent = SentPrompt {
             model: ask.model.clone(),
             tools: None,
             options: canonical_json(&Value::Object(ask.options.clone())),
@@ -117,10 +116,13 @@ impl Executor {
             sent,
             tools: ask.tools.clone(),
         };
-        // What is asked for under a key is the next prompt of this run, whatever is in it.
-        let arguments = Map::from_iter([("run".to_owned(), json!(ask.hold.run))]);
-        let call = Call::RecordPrompt(Box::new(call));
-        let body = self.internal(principal, agent, key, call, arguments).await?.body;
+        // The request hash covers only the run. Within the run, the idempotency key alone
+        // identifies the prompt, so a repeated call finds the prompt even if the window has
+        // changed.
+        let arguments = [("run", json!(ask.hold.run))];
+        let whose = (principal.clone(), agent.to_owned());
+        let put = CallRequest::internal(whose, call, arguments);
+        let body = self.call(&CallRequest { key: Some(key.to_owned()), ..put }).await?.body;
         let result = &body["result"];
         let number = |name: &str| result[name].as_u64().unwrap_or(0);
         if body["replayed"] == true {
@@ -139,14 +141,14 @@ impl Executor {
         })
     }
 
-    /// The prompt that an earlier call recorded.
+    /// Returns the prompt that an earlier call recorded.
     async fn asked_before(&self, scope: &Scope, turn: u64) -> Result<Prompted> {
         let (prompt, replayed) = self.replayed(scope, turn).await?;
         if prompt.end.is_none() && !replayed.is_exact() {
             return Err(Error::new(
                 Code::Internal,
                 format!(
-                    "prompt {turn} waits for its answer and cannot be put together again: see `vctx replay`"
+                    "prompt {turn} waits for its answer and cannot be rebuilt: see `vctx replay`"
                 ),
             ));
         }
@@ -163,7 +165,7 @@ impl Executor {
         })
     }
 
-    /// Writes what became of a prompt: the assistant's message, where there is one, and the end of the row.
+    /// Records the end of a prompt, with the assistant's message if there is one.
     pub async fn answered(
         &self,
         principal: &Principal,
@@ -171,68 +173,34 @@ impl Executor {
         key: &str,
         answer: RecordAnswer,
     ) -> Result<Reply> {
-        let arguments = Map::from_iter([
-            ("run".to_owned(), json!(answer.run)),
-            ("turn".to_owned(), json!(answer.turn)),
-        ]);
-        let call = Call::RecordAnswer(Box::new(answer));
-        self.internal(principal, agent, key, call, arguments).await
+        let arguments = [("run", json!(answer.run)), ("turn", json!(answer.turn))];
+        let whose = (principal.clone(), agent.to_owned());
+        let request = CallRequest::internal(whose, answer, arguments);
+        self.call(&CallRequest { key: Some(key.to_owned()), ..request }).await
     }
 
-    async fn internal(
-        &self,
-        principal: &Principal,
-        agent: &str,
-        key: &str,
-        call: Call,
-        arguments: Map<String, Value>,
-    ) -> Result<Reply> {
-        let request = CallRequest {
-            principal: principal.clone(),
-            agent: agent.to_owned(),
-            call,
-            arguments,
-            key: Some(key.to_owned()),
-            guard: None,
-            capture: None,
-            wording: None,
-        };
-        self.call(&request).await
-    }
-
-    /// Runs whose lease has passed, the oldest first.
+    /// Returns the runs with an expired lease, the oldest first.
     pub async fn expired_runs(&self) -> Result<Vec<ExpiredRun>> {
-        let now = self.clock.unix_ms();
-        let rows = self.patiently(|| store::expired_runs(&self.ro, now, RUNS_EXPIRED_MAX)).await?;
-        let named = |row: store::ExpiredRun| {
-            let prefix = format!("{}:", row.tenant);
-            let agent = match row.tenant.as_str() {
-                "" => row.key.as_str(),
-                _ => row.key.strip_prefix(&prefix).unwrap_or(&row.key),
-            };
-            ExpiredRun {
-                agent: agent.to_owned(),
-                tenant: row.tenant,
-                run: row.run,
-                cause_seq: row.cause_seq,
-                until_ms: row.until_ms,
-            }
-        };
-        Ok(rows.into_iter().map(named).collect())
+        let now = self.kernel.clock.unix_ms();
+        self.kernel.read(|ro| store::expired_runs(ro, now, RUNS_EXPIRED_MAX)).await
     }
 
-    /// A past prompt put together again.
+    /// Rebuilds a past prompt from the stored rows.
     pub(super) async fn replayed(&self, scope: &Scope, turn: u64) -> Result<(Prompt, Replayed)> {
         let loaded = self
-            .patiently(|| store::load_prompt(&self.ro, scope, turn, QUEUE_ROWS_MAX))
+            .kernel
+            .read(|ro| store::load_prompt(ro, scope, turn, QUEUE_ROWS_MAX))
             .await?
             .ok_or_else(no_agent)?;
         let core = loaded.core.ok_or_else(no_agent)?;
         let prompt = loaded.prompt.ok_or_else(|| {
-            Error::new(Code::PromptNotFound, format!("no prompt {turn}: there are {}", core.turns))
-                .with("turns", core.turns)
+            Error::new(
+                Code::PromptNotFound,
+                format!("no prompt {turn}: the agent has {}", core.turns),
+            )
+            .with("turns", core.turns)
         })?;
-        let counter = self.counters.of(prompt.window.encoding);
+        let counter = self.kernel.counters.of(prompt.window.encoding);
         let replayed = replay(Stored {
             core: &core,
             prompt: &prompt,
@@ -244,7 +212,7 @@ impl Executor {
         Ok((prompt, replayed))
     }
 
-    /// Revision of the core that a prompt showed.
+    /// Returns the core revision that a prompt showed.
     pub async fn shown_revision(
         &self,
         principal: &Principal,
@@ -255,7 +223,8 @@ impl Executor {
         Ok(prompt.window.core_rev)
     }
 
-    /// A past prompt as it was sent, with what is gone of it and what is not as it was.
+    /// Returns a past prompt as it was sent, and lists its parts that were removed or changed
+    /// since.
     pub async fn replay_prompt(
         &self,
         principal: &Principal,
@@ -267,11 +236,11 @@ impl Executor {
         Ok(
             json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "request": found.request,
             "request_bytes": found.request.len(), "gone": found.gone, "differs": found.differs,
-            "tokens": found.window.tokens, "manifest": found.window.manifest, "prompt": shown(&prompt)}),
+            "tokens": found.window.tokens, "manifest": found.window.manifest, "prompt": public_prompt(&prompt)}),
         )
     }
 
-    /// A page of an agent's prompts, and the turn that the next page begins with.
+    /// Returns a page of an agent's prompts, and the turn with which the next page begins.
     pub async fn prompts(
         &self,
         principal: &Principal,
@@ -280,16 +249,12 @@ impl Executor {
         limit: Option<u64>,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (usual, most) = PROMPTS_PAGE;
-        let limit = limit.unwrap_or(usual);
-        if limit == 0 || limit > most {
-            return Err(Error::argument("limit", format!("use 1 to {most}")));
-        }
-        let loaded = self.patiently(|| store::prompts(&self.ro, &scope, from_turn, limit)).await?;
+        let limit = page_limit(limit, PROMPTS_PAGE)?;
+        let loaded = self.kernel.read(|ro| store::prompts(ro, &scope, from_turn, limit)).await?;
         let (core, rows) = loaded.ok_or_else(no_agent)?;
         let full = rows.len() as u64 == limit;
         let next_turn = rows.last().filter(|_| full).map(|row| row.turn + 1);
-        let prompts: Vec<Value> = rows.iter().map(shown).collect();
+        let prompts: Vec<Value> = rows.iter().map(public_prompt).collect();
         Ok(
             json!({"agent": scope.agent(), "turns": core.turns, "run": core.run, "learned": core.learned,
             "prompts": prompts, "next_turn": next_turn}),
@@ -297,8 +262,9 @@ impl Executor {
     }
 }
 
-/// A row as it is told outside: without its database key, its options as an object.
-fn shown(prompt: &Prompt) -> Value {
+/// Returns a prompt's row in the API format: without the database key, and with the options as an
+/// object.
+fn public_prompt(prompt: &Prompt) -> Value {
     let mut told = json!(prompt);
     if let Some(map) = told.as_object_mut() {
         map.remove("_key");

@@ -1,21 +1,25 @@
-//! What is tainted in a memory, for the people who look after it: the list, one item with its text, and its release.
+//! Lists the tainted texts of a memory for a reviewer, and shows the text of one tainted item.
 
 use serde_json::{Value, json};
 
-use super::executor::{Executor, patience};
+use super::executor::Executor;
+use super::kernel::patience;
+use super::request::page_limit;
+use crate::limits::QUARANTINE_PAGE;
 use crate::store::{self, TaintedItem};
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::QUARANTINE_PAGE;
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{Principal, TaintMode, admit, chunk_place, released_name};
 use vctx_core::tools::{nothing_tainted, tainted_place};
+use vctx_core::trust::{Principal, TaintMode, admit, chunk_place, released_name};
 
-/// Stands in `after` before the seq of the last message of a page.
+/// First part of the parameter `after` if the previous page ended with a message. `.` and the
+/// position of this message follow.
 const MESSAGES: &str = "m";
-/// Stands in `after` before the key of the last chunk of a page.
+/// First part of the parameter `after` if the next page begins with a chunk. `.` and the key of the
+/// previous page's last chunk follow; without such a chunk, the key is empty.
 const PASSAGES: &str = "p";
 
-/// Where a page of the list begins: messages come first, then chunks.
+/// Where a page of tainted texts begins; all messages come before all chunks.
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     Seq(u64),
@@ -24,7 +28,7 @@ enum After {
 
 impl After {
     fn parse(text: &str) -> Result<Self> {
-        let odd = || Error::argument("after", "use the `next` of the page before");
+        let odd = || Error::argument("after", "use the `next` of the previous page");
         let plain = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric());
         match text.split_once('.') {
             None if text.is_empty() => Ok(Self::Seq(0)),
@@ -37,8 +41,8 @@ impl After {
 }
 
 impl Executor {
-    /// A page of what was marked in an agent's memory: places, rules and lengths, never text. `after`: the `next` of the page before, or
-    /// nothing.
+    /// Returns a page of an agent's tainted texts: positions, rules and lengths, never the text
+    /// itself. `after` is the `next` of the previous page, if any.
     pub async fn quarantine(
         &self,
         principal: &Principal,
@@ -47,19 +51,15 @@ impl Executor {
         limit: Option<u64>,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (usual, most) = QUARANTINE_PAGE;
-        let limit = limit.unwrap_or(usual);
-        if limit == 0 || limit > most {
-            return Err(Error::argument("limit", format!("use 1 to {most}")));
-        }
+        let limit = page_limit(limit, QUARANTINE_PAGE)?;
         let after = After::parse(after)?;
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
         let (seq, key) = match &after {
             After::Seq(seq) => (*seq, ""),
             After::Key(key) => (u64::MAX >> 11, key.as_str()),
         };
-        let ask = || store::tainted_items(&self.ro, &scope, seq, key, limit);
-        let found = self.patiently(ask).await?;
+        let found =
+            self.kernel.read(|ro| store::tainted_items(ro, &scope, seq, key, limit)).await?;
         let (mut items, full) =
             (found.messages, |items: &[TaintedItem]| items.len() as u64 == limit);
         let mut next = None;
@@ -73,17 +73,18 @@ impl Executor {
         } else if !found.passages.is_empty() {
             next = Some(format!("{PASSAGES}."));
         }
-        let items: Vec<Value> = items.iter().map(|item| told(&core, item)).collect();
+        let items: Vec<Value> = items.iter().map(|item| item_value(&core, item)).collect();
         Ok(
             json!({"agent": scope.agent(), "_rev": core.rev, "mode": self.taint, "items": items, "next": next}),
         )
     }
 
-    /// One tainted item with its text, or the beginning of a long one: what a person looks at before it is released.
+    /// Returns one tainted item with its text (only the beginning if it is long), so that a
+    /// reviewer can decide whether to release it.
     pub async fn quarantined(&self, principal: &Principal, agent: &str, id: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let place = tainted_place(id, &scope)?;
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
         let found = self.vertices(&scope, &[place]).await?;
         let Some(item) = found.first() else { return Err(nothing_tainted()) };
         let rules = TaintMode::Mark.rules_of_vertex(item);
@@ -97,7 +98,7 @@ impl Executor {
     }
 }
 
-fn told(core: &Core, item: &TaintedItem) -> Value {
+fn item_value(core: &Core, item: &TaintedItem) -> Value {
     let (place, revision) = match (&item.doc_id, &item.revision) {
         (Some(doc_id), Some(revision)) => {
             (chunk_place(&item.key, doc_id, item.parent), revision.as_str())

@@ -1,27 +1,37 @@
-//! Everything that is not a tool: making and showing agents, the rendered window, the pages of messages.
+//! Executes requests that are not tools: creates and shows agents, renders the window, and lists
+//! messages and events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::executor::{Executor, patience};
+use super::executor::Executor;
+use super::kernel::patience;
 use super::moving::elsewhere;
 use super::refusals::Refused;
+use super::request::page_limit;
+use crate::executor::limits::ATTEMPTS_MAX;
 use crate::store::{self, Created, Fault};
 use vctx_base::clock::{self, iso8601};
-use vctx_core::context::assemble;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    AGENTS_PAGE_MAX, ATTEMPTS_MAX, EVENTS_PAGE, HISTORY_PAGE, MESSAGES_PAGE, QUEUE_ROWS_MAX,
-};
+use vctx_core::limits::HISTORY_PAGE;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType};
-use vctx_core::policy::{Principal, Scope, admit, tokens};
 use vctx_core::tools::{NewAgent, new_core};
+use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::window::{assemble, tokens};
+
+/// Default and largest value of `limit` in requests of `/messages`.
+pub(crate) const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// Default, smallest and largest value of `limit` in requests of `/events`. All events of one
+/// timestamp are on one page; a timestamp has only a few events.
+pub(crate) const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
+/// Default and largest value of `limit` in requests of `/v1/agents`.
+pub(crate) const AGENTS_PAGE: (u64, u64) = (1_000, 10_000);
 
 impl Executor {
-    /// Makes an agent; the same body again changes nothing, another one is refused. True means that it was made now.
+    /// Creates an agent. A repeated request changes nothing; a request with other settings for an
+    /// existing name is refused. Returns `true` if this call created the agent.
     pub async fn create(
         &self,
         principal: &Principal,
@@ -30,74 +40,89 @@ impl Executor {
     ) -> Result<(bool, Value)> {
         let scope = admit(principal, agent)?;
         let body = body.checked()?;
-        let counter = self.counters.of(body.encoding);
-        let mut core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        let counter = self.kernel.counters.of(body.encoding);
+        let mut core = new_core(&scope, &body, &**counter, self.kernel.clock.unix_ms())?;
         core.heartbeat.limits = self.heartbeat;
-        let event = creation(&core, principal);
-        self.register(&scope).await?;
-        let mut faults = 0;
-        let deadline = patience();
+        let mut tries = 0;
         loop {
-            match store::create(&self.rw, &scope, &core, &event, &self.place).await {
-                Ok(Created::Made(rev)) => {
-                    let mut core = core;
-                    core.rev = rev;
-                    return Ok((true, self.state_of(&scope, &core)));
-                }
-                Ok(Created::Forgotten) => return Err(forgotten()),
-                Ok(Created::Elsewhere) => return Err(elsewhere()),
-                Ok(Created::Taken) => {
-                    let found = match self.fresh(&scope, "", patience()).await {
-                        Ok((found, _)) => found,
-                        // Something has the place that is no agent: an import.
-                        Err(error) if error.code == Code::AgentNotFound => {
-                            self.wait_for_place(&scope, &mut faults).await?;
-                            continue;
-                        }
-                        Err(error) => return Err(error),
-                    };
-                    return if body.describes(&found) {
-                        Ok((false, self.state_of(&scope, &found)))
-                    } else {
-                        Err(exists(&found))
-                    };
-                }
-                // Another creation of the same agent is on its way: its end decides.
-                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
-                    faults += 1;
-                    tokio::time::sleep(Duration::from_millis(1 + self.ids.below(8))).await;
-                }
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
+            if let Some(rev) = self.made(&scope, &core, principal).await? {
+                core.rev = rev;
+                return Ok((true, self.state_of(&scope, &core)));
             }
+            let found = match self.kernel.fresh(&scope, "", patience()).await {
+                Ok((found, _)) => found,
+                // The name exists but has no core: an import has reserved it.
+                Err(error) if error.code == Code::AgentNotFound => {
+                    self.wait_for_place(&scope, &mut tries).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            return match body.describes(&found) {
+                true => Ok((false, self.state_of(&scope, &found))),
+                false => Err(exists(&found)),
+            };
         }
     }
 
-    /// Frees the place of an agent that an import was cut off in.
+    /// Writes a new agent and returns its revision, or `None` if the name is taken.
+    pub(super) async fn made(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        principal: &Principal,
+    ) -> Result<Option<String>> {
+        let event = creation(core, principal);
+        self.directory.register(&self.kernel, scope).await?;
+        let (rw, place) = (&self.kernel.rw, self.directory.place.as_str());
+        // If another call creates the same agent, this call waits for that call's result.
+        match self.kernel.contended(|| store::create(rw, scope, core, &event, place)).await? {
+            Created::Made(rev) => Ok(Some(rev)),
+            Created::Taken => Ok(None),
+            Created::Forgotten => Err(forgotten()),
+            Created::Elsewhere => Err(elsewhere()),
+        }
+    }
+
+    /// Frees the name of an agent if an interrupted import has reserved it. Fails if the import is
+    /// still running.
     async fn wait_for_place(&self, scope: &Scope, tries: &mut u32) -> Result<()> {
         *tries += 1;
-        if *tries <= ATTEMPTS_MAX && self.freed(scope).await? {
+        if *tries <= ATTEMPTS_MAX && self.transfers().freed(scope).await? {
             return Ok(());
         }
-        let text = "an agent of that name is being imported: try again when that is done";
+        let text = "an agent of that name is being imported: try again after the import";
         Err(Error::new(Code::Conflict, text))
     }
 
-    /// An agent's state.
+    /// Returns an agent's state.
     pub async fn state(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
         Ok(self.state_of(&scope, &core))
     }
 
-    /// The agents of the caller's tenant.
-    pub async fn agents(&self, principal: &Principal) -> Result<Value> {
+    /// Returns a page of the agents of the caller's tenant by name, after the agent `after` (empty:
+    /// from the first agent). `next` in the answer is the `after` of the next page; null after the
+    /// last agent.
+    pub async fn agents(
+        &self,
+        principal: &Principal,
+        after: &str,
+        limit: Option<u64>,
+    ) -> Result<Value> {
+        let limit = page_limit(limit, AGENTS_PAGE)?;
+        let after = match after {
+            "" => String::new(),
+            agent => admit(principal, agent)?.key().to_owned(),
+        };
         let prefix = if principal.tenant.is_empty() {
             String::new()
         } else {
             format!("{}:", principal.tenant)
         };
-        let rows =
-            self.patiently(|| store::list(&self.ro, &principal.tenant, AGENTS_PAGE_MAX)).await?;
+        let rows = self.kernel.read(|ro| store::list(ro, &principal.tenant, &after, limit)).await?;
+        let full = rows.len() as u64 == limit;
         let agents: Vec<Value> = rows
             .into_iter()
             .map(|row| {
@@ -111,40 +136,33 @@ impl Executor {
                 Value::Object(map)
             })
             .collect();
-        Ok(json!({"agents": agents}))
+        let next = agents.last().filter(|_| full).map_or(Value::Null, |last| last["agent"].clone());
+        Ok(json!({"agents": agents, "next": next}))
     }
 
-    /// An agent's state, with what the policy of retention lets go where there is one.
+    /// Returns an agent's state, with the retention limits if there are any.
     fn state_of(&self, scope: &Scope, core: &Core) -> Value {
         let mut told = state(scope, core);
         if let Some(branch) = &core.branch {
             told["branch"] = json!(branch);
         }
         if let Some(recall_ttl_s) = self.retention.recall_ttl_s() {
-            let before = self.retention.before(self.clock.unix_ms());
+            let before = self.retention.before(self.kernel.clock.unix_ms());
             told["retention"] = json!({"recall_ttl_s": recall_ttl_s, "before": before});
         }
         told
     }
 
-    /// The rendered window with its receipt.
+    /// Returns the rendered window with its receipt.
     pub async fn context(&self, principal: &Principal, agent: &str) -> Result<Value> {
-        let scope = admit(principal, agent)?;
-        let loaded =
-            self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
-        let Some((core, queue)) = loaded else {
-            return Err(Error::new(
-                Code::AgentNotFound,
-                "no such agent: create it with PUT /v1/agents/{agent}",
-            ));
-        };
+        let (scope, core, queue) = self.queued(principal, agent).await?;
         let window = assemble(&core, &queue);
         Ok(json!({"agent": scope.agent(), "_rev": core.rev, "context_window": core.context_window,
             "messages": window.messages, "tokens": window.tokens, "manifest": window.manifest,
             "context_digest": window.context_digest}))
     }
 
-    /// A page of everything ever appended.
+    /// Returns one page of the messages in an agent's log.
     pub async fn messages(
         &self,
         principal: &Principal,
@@ -153,20 +171,17 @@ impl Executor {
         limit: Option<u64>,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (usual, most) = MESSAGES_PAGE;
-        let limit = limit.unwrap_or(usual);
-        if limit == 0 || limit > most {
-            return Err(Error::argument("limit", format!("use 1 to {most}")));
-        }
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
-        let rows = self.patiently(|| store::page(&self.ro, &scope, from_seq, limit)).await?;
+        let limit = page_limit(limit, MESSAGES_PAGE)?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let rows = self.kernel.read(|ro| store::page(ro, &scope, from_seq, limit)).await?;
         let full = rows.len() as u64 == limit;
         let next_seq = rows.last().filter(|_| full).map(|r| r.message.seq + 1);
         let messages: Vec<Value> = rows
             .into_iter()
             .map(|row| {
                 let mut map = row.message.public();
-                // A message of this page may be newer than the core, or evicted since; its edge tells.
+                // A message may be newer than the loaded core, or evicted since the core was
+                // loaded, so the message's own row also decides whether it is in the queue.
                 let queued = row.message.kind.queued()
                     && row.message.seq >= core.queue.head_seq
                     && !row.logged
@@ -180,7 +195,8 @@ impl Executor {
         Ok(json!({"messages": messages, "next_seq": next_seq}))
     }
 
-    /// A page of the copies that an agent's texts left whenever one changed, and the version the next page begins with.
+    /// Returns a page of the versions of an agent's core, and the version with which the next page
+    /// begins. Each version has the core's texts as they were after one change.
     pub async fn history(
         &self,
         principal: &Principal,
@@ -189,14 +205,9 @@ impl Executor {
         limit: Option<u64>,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (usual, most) = HISTORY_PAGE;
-        let limit = limit.unwrap_or(usual);
-        if limit == 0 || limit > most {
-            return Err(Error::argument("limit", format!("use 1 to {most}")));
-        }
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
-        let rows =
-            self.patiently(|| store::versions(&self.ro, &scope, from_version, limit)).await?;
+        let limit = page_limit(limit, HISTORY_PAGE)?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let rows = self.kernel.read(|ro| store::versions(ro, &scope, from_version, limit)).await?;
         let full = rows.len() as u64 == limit;
         let last = rows.last().filter(|_| full).and_then(|row| row["version"].as_u64());
         Ok(
@@ -205,7 +216,8 @@ impl Executor {
         )
     }
 
-    /// A page of an agent's events from a moment on, and the moment the next page begins with.
+    /// Returns a page of an agent's events from a timestamp, and the timestamp with which the next
+    /// page begins.
     pub async fn events(
         &self,
         principal: &Principal,
@@ -219,14 +231,14 @@ impl Executor {
         if limit < least || limit > most {
             return Err(Error::argument("limit", format!("use {least} to {most}")));
         }
-        self.fresh(&scope, "", patience()).await?;
-        let mut rows =
-            self.patiently(|| store::events(&self.ro, &scope, from_ts, limit + 1)).await?;
+        self.kernel.fresh(&scope, "", patience()).await?;
+        let mut rows = self.kernel.read(|ro| store::events(ro, &scope, from_ts, limit + 1)).await?;
         let next_ts = cut_between_moments(&mut rows, limit)?;
         Ok(json!({"events": rows, "next_ts": next_ts}))
     }
 
-    /// Logs a refused call as an event; the memory itself stays as it is. Of a flood of refusals a few are, the last with the sum of those before.
+    /// Records a refused call as an event; the memory stays unchanged. Many refusals in a short
+    /// time become few events: each event also counts the unrecorded refusals before it.
     pub async fn note_refusal(
         &self,
         principal: &Principal,
@@ -257,36 +269,22 @@ impl Executor {
             kind: EventType::Error,
             details,
             agent_id: scope.key().to_owned(),
-            ts: iso8601(self.clock.unix_ms()),
+            ts: iso8601(self.kernel.clock.unix_ms()),
         };
-        store::note(&self.rw, &scope, &event).await.map_err(Error::from)
+        store::note(&self.kernel.rw, &scope, &event).await.map_err(Error::from)
     }
 
-    /// Whether both sockets answer, and what is worth knowing beside that.
+    /// Checks that both database sockets answer and that the database accepts writes. Returns the
+    /// vector index's state.
     pub async fn ready(&self) -> Result<Value> {
-        self.ro.ping().await?;
-        self.rw.ping().await?;
-        self.rw.takes_writes().await.map_err(not_writable)?;
-        let index = store::serving_index(&self.ro).await?;
-        if index.id.is_none() || self.archive.unsettled() {
+        self.kernel.ro.ping().await?;
+        self.kernel.rw.ping().await?;
+        self.kernel.rw.takes_writes().await.map_err(not_writable)?;
+        let index = store::serving_index(&self.kernel.ro).await?;
+        if index.id.is_none() || self.archive.is_unchecked() {
             self.archive.nudge();
         }
         Ok(json!({"vector_index": self.archive.report(&index)}))
-    }
-
-    /// Asks the database, and again while it is silent, for as long as a call may take.
-    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
-        &self,
-        ask: impl Fn() -> F,
-    ) -> Result<T> {
-        let mut faults = 0;
-        let deadline = patience();
-        loop {
-            match ask().await {
-                Ok(answer) => return Ok(answer),
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
-            }
-        }
     }
 }
 
@@ -295,11 +293,12 @@ fn not_writable(fault: Fault) -> Error {
         return fault.into();
     }
     let text = "the database takes no writes (its disk, its licence, or a write concern): see its log and give it room; the embedded engine takes \
-                them again once it is started anew";
+                them again after its next start";
     Error::new(Code::StoreUnavailable, text).caused_by(fault)
 }
 
-/// Cuts one row more than a page so that no moment is split; gives the moment the next page begins with.
+/// Ends a page between two timestamps, so that all events of one timestamp stay together. Returns
+/// the timestamp with which the next page begins.
 fn cut_between_moments(rows: &mut Vec<Value>, limit: u64) -> Result<Option<String>> {
     if rows.len() as u64 <= limit {
         return Ok(None);

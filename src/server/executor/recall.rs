@@ -1,24 +1,27 @@
-//! A search of recall storage: what its questions to the database are, and in which order.
+//! Searches recall storage by words, then by vectors.
 
-use super::answer::stopped;
+use super::cutting::stopped;
 use super::executor::Executor;
 use crate::store;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::policy::{Found, RecallMode, RecallNear, RecallQuery, Scope, Sources, listed};
+use vctx_core::search::{RecallList, RecallMode, RecallNear, RecallQuery, RecallRows, listed};
+use vctx_core::trust::Scope;
 
 impl Executor {
-    /// What matches a query, in its order. One look finds it by words and brings what it takes to weigh it. Where there are vectors, what is
-    /// near to the question comes in addition by a second one; only what was found by words tells which names are to be left out of it.
+    /// Returns the entries that match a query, the best first. The first database request finds
+    /// entries by words, together with the data for ranking. If there are vectors, a second request
+    /// adds the nearest entries. The second request must wait for the first: it uses the query
+    /// without the speakers' names, and the names come from the results of the first request.
     pub(super) async fn recall(
         &self,
         scope: &Scope,
         query: RecallQuery,
         now_ms: u64,
-    ) -> Result<Found> {
+    ) -> Result<RecallList> {
         let query = query.settled(&self.recall);
-        let digest = self.embeds_recall().then(|| self.embedders.fingerprint().digest());
+        let digest = self.embeds_recall().then(|| self.kernel.embedders.fingerprint().digest());
         let mut sources =
-            store::search_recall(&self.ro, scope, &query, digest.as_deref(), now_ms).await?;
+            store::search_recall(&self.kernel.ro, scope, &query, digest.as_deref(), now_ms).await?;
         let mut near = self.near(scope, &query, &sources).await?;
         sources.near = std::mem::take(&mut near.hits);
         sources.rows.append(&mut near.rows);
@@ -26,16 +29,16 @@ impl Executor {
         let found = tokio::task::spawn_blocking(list).await.map_err(stopped)?;
         let degraded = near.missing.filter(|why| *why != NO_MODEL);
         let incomplete = near.plan.is_some() && !near.complete;
-        Ok(Found { near: near.plan, incomplete, degraded, ..found }
+        Ok(RecallList { near: near.plan, incomplete, degraded, ..found }
             .at_most(self.recall.max_memories))
     }
 
-    /// What is near to the question, with what was said beside it.
+    /// Returns the passages nearest to the query, with their neighbouring messages.
     async fn near(
         &self,
         scope: &Scope,
         query: &RecallQuery,
-        found: &Sources,
+        found: &RecallRows,
     ) -> Result<RecallNear> {
         let asked = matches!(query.mode, RecallMode::Vector { .. } | RecallMode::Hybrid);
         if query.mode == RecallMode::Text || (!asked && !self.embeds_recall()) {
@@ -46,7 +49,7 @@ impl Executor {
         if asked && near.missing == Some(NO_MODEL) {
             return Err(Error::new(
                 Code::ModeUnavailable,
-                "mode: no model gives vectors of recall storage here: leave it out, or configure an embedder",
+                "mode: no model makes vectors of recall storage here: leave the mode out, or configure an embedder",
             )
             .with("field", "mode"));
         }
@@ -54,5 +57,5 @@ impl Executor {
     }
 }
 
-/// As [`Executor::recall_near`] says it.
+/// Value of `missing` that [`Executor::recall_near`] returns without an embedding model.
 const NO_MODEL: &str = "no_model";

@@ -1,70 +1,83 @@
-//! Vectors of recall storage: made in the background for what was logged, asked for the passages near to a question.
+//! Makes vectors of recall storage in the background, and finds the passages nearest to a query.
 
 use std::time::{Duration, Instant};
 
 use super::embedding::{failed, widened, works};
 use super::executor::Executor;
+use super::request::scope_of;
+use crate::limits::RECALL_TAIL_MS;
 use crate::models::Kind;
-use crate::store::{self, AgentVersion, Fault, NearLook, Unembedded};
+use crate::store::{self, AgentVersion, NearLook, Unembedded};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    RECALL_CLAIM_MS, RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX,
-    RECALL_REFUSED_MAX, RECALL_REFUSED_MS, RECALL_TAIL_MS,
-};
+use vctx_core::limits::RECALL_NEAR_MAX;
 use vctx_core::memory::recall_vector::{Claim, RecallMark, RecallVector, Refused, vector_key};
-use vctx_core::policy::{
-    Actor, Principal, RecallNear, RecallPlan, Scope, Sources, admit, passages,
-};
+use vctx_core::search::{NearPlan, RecallNear, RecallRows, passages, recall_plan};
+use vctx_core::trust::{Actor, Scope};
 
-/// How an agent's recall storage stands after a look.
+/// Maximum number of entries in one request to the database.
+const RECALL_EMBED_ENTRIES: u64 = 128;
+/// Lease of the server that makes an agent's vectors, in milliseconds. If the server with the lease
+/// is killed, other servers wait until the lease expires.
+const RECALL_CLAIM_MS: u64 = 5_000;
+/// Maximum number of passages in a batch of several entries; an entry with more passages is
+/// embedded alone.
+const RECALL_EMBED_PASSAGES: usize = 256;
+/// Maximum number of an agent's entries that are skipped because the model refused them.
+const RECALL_REFUSED_MAX: usize = 256;
+/// Pause before entries that the model refused are tried again, in milliseconds.
+const RECALL_REFUSED_MS: u64 = 3_600_000;
+
+/// State of an agent's vectors after a round of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Embedded {
-    /// Every entry has its vectors.
+    /// Every entry of the agent has vectors.
     All,
-    /// There is more to do.
+    /// Some entries of the agent still lack vectors.
     Some,
 }
 
-/// A server at the vectors of an agent.
+/// This server's work on one agent's vectors.
 struct Work<'a> {
     scope: &'a Scope,
-    /// When it is to end.
+    /// Deadline of the work on the agent's vectors.
     until: Instant,
-    /// When it said last that it is at it.
+    /// When this server last renewed the lease on the agent's vectors; `None` without the lease.
     claimed: Option<Instant>,
 }
 
 impl Executor {
-    /// Whether recall storage gets vectors: only of a real model.
+    /// Returns whether recall storage has vectors; this requires a model as embedder.
     pub fn embeds_recall(&self) -> bool {
-        self.embedders.has_model()
+        self.kernel.embedders.has_model()
     }
 
-    /// Agents behind a key, by their keys.
+    /// Returns the agents whose keys come after the key `after`, in the order of their keys.
     pub async fn agents_behind(&self, after: &str, limit: u64) -> Result<Vec<AgentVersion>> {
-        self.patiently(|| store::agents(&self.ro, after, limit)).await
+        self.kernel.read(|ro| store::agents(ro, after, limit)).await
     }
 
-    /// Makes vectors for entries of an agent that have none, in the order in which they were logged, until all have or a moment has come.
-    /// What was written stands, whenever it ends: the next look goes on behind it. An entry that the model refuses though it answers for others
-    /// is in nobody's way. Of several servers one does this at a time.
+    /// Makes the missing vectors of an agent's entries, in log order, until none is missing or a
+    /// deadline passes. Written vectors stay, and the next round continues after them. An entry
+    /// that the model refuses does not block the others. Only one server at a time makes an agent's
+    /// vectors.
     pub async fn embed_recall(
         &self,
         agent: &AgentVersion,
         actor: &Actor,
         until: Instant,
     ) -> Result<Embedded> {
-        let scope = scope_of(agent, actor)?;
+        let scope = scope_of(actor, &agent.tenant, &agent.key)?;
         let mut mark = self.recall_mark(&scope).await?;
         let mut work = Work { scope: &scope, until, claimed: None };
         loop {
-            // A transaction may commit a while after the moment that its entries bear.
+            // A transaction may commit later than its entries' timestamps say, so the search begins
+            // `RECALL_TAIL_MS` before the time in the mark, up to which vectors are made.
             let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
             let (looked, limit) = (&mark, RECALL_EMBED_ENTRIES);
-            let ask = || store::unembedded(&self.ro, &scope, looked, since, limit);
-            let entries = self.patiently(ask).await?;
+            let entries =
+                self.kernel.read(|ro| store::unembedded(ro, &scope, looked, since, limit)).await?;
             if entries.is_empty() {
                 return Ok(Embedded::All);
             }
@@ -72,7 +85,8 @@ impl Executor {
                 if !self.claim(&mut work).await? {
                     return Ok(Embedded::Some);
                 }
-                // Who had it before may have gone on meanwhile.
+                // The previous owner of the lease may have made more vectors since this server read
+                // `mark`.
                 mark = self.recall_mark(&scope).await?;
                 continue;
             }
@@ -82,44 +96,47 @@ impl Executor {
                 let outcome = self.embed_batch(&mut work, batch, &mut mark).await;
                 if !matches!(outcome, Ok(Embedded::All)) {
                     if mark.refused.len() > refused {
-                        store::write_recall_mark(&self.rw, &scope, &mark).await?;
+                        store::write_recall_mark(&self.kernel.rw, &scope, &mark).await?;
                     }
                     return outcome;
                 }
                 rest = tail;
             }
             mark.logged_ms = entries.last().and_then(|entry| entry.logged_ms).max(mark.logged_ms);
-            store::write_recall_mark(&self.rw, &scope, &mark).await?;
+            store::write_recall_mark(&self.kernel.rw, &scope, &mark).await?;
             if (entries.len() as u64) < RECALL_EMBED_ENTRIES {
                 return Ok(Embedded::All);
             }
         }
     }
 
-    /// How far an agent's vectors are made; the mark of another embedder says nothing of ours.
+    /// Returns the mark that says up to which entry the agent's vectors are made; another
+    /// embedder's mark is ignored.
     async fn recall_mark(&self, scope: &Scope) -> Result<RecallMark> {
-        let fingerprint = self.embedders.fingerprint().digest();
-        let known = self.patiently(|| store::recall_mark(&self.ro, scope)).await?;
+        let fingerprint = self.kernel.embedders.fingerprint().digest();
+        let known = self.kernel.read(|ro| store::recall_mark(ro, scope)).await?;
         let known = known.filter(|mark| mark.fingerprint == fingerprint);
         let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
-        mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);
+        mark.try_again(self.kernel.clock.unix_ms(), RECALL_REFUSED_MS);
         Ok(mark)
     }
 
-    /// Whether it is this server that makes an agent's vectors; says so again when half of the time is over.
+    /// Returns whether this server has the lease on an agent's vectors. Takes the lease, or renews
+    /// it once half of its period is over.
     async fn claim(&self, work: &mut Work<'_>) -> Result<bool> {
         let half = Duration::from_millis(RECALL_CLAIM_MS / 2);
         if work.claimed.is_some_and(|since| since.elapsed() < half) {
             return Ok(true);
         }
-        let (begun, now_ms) = (clock::now(), self.clock.unix_ms());
-        let claim = Claim { by: self.instance.clone(), until_ms: now_ms + RECALL_CLAIM_MS };
-        let got = store::claim_recall(&self.rw, work.scope, &claim, now_ms).await?;
+        let (begun, now_ms) = (clock::now(), self.kernel.clock.unix_ms());
+        let claim = Claim { by: self.kernel.instance.clone(), until_ms: now_ms + RECALL_CLAIM_MS };
+        let got = store::claim_recall(&self.kernel.rw, work.scope, &claim, now_ms).await?;
         work.claimed = got.then_some(begun);
         Ok(got)
     }
 
-    /// Writes the vectors of some entries: together, and where that fails one by one, to know which of them the model refuses.
+    /// Writes the vectors of several entries in one batch. If the batch fails because of a text,
+    /// embeds the entries one by one to find those that the model refuses.
     async fn embed_batch(
         &self,
         work: &mut Work<'_>,
@@ -141,10 +158,10 @@ impl Executor {
                         agent,
                         entry = entry.id,
                         error,
-                        "the model makes no vectors of an entry: it is found by words alone"
+                        "the model makes no vectors of an entry: only words find this entry"
                     );
                     mark.refused.push(Refused { id: entry.id.clone(), logged_ms: entry.logged_ms });
-                    mark.refused_ms = self.clock.unix_ms();
+                    mark.refused_ms = self.kernel.clock.unix_ms();
                 }
                 outcome => return outcome,
             }
@@ -152,14 +169,18 @@ impl Executor {
         Ok(Embedded::All)
     }
 
-    /// Whether a failure lies in the texts and not in the model: it answers for a text that nobody asked about before.
+    /// Returns whether the texts caused the failure: the embedder failed on them but accepts a
+    /// harmless text.
     async fn refuses(&self, error: &Error) -> bool {
-        let harmless = [format!("Good morning {}", self.ids.key())];
+        let harmless = [format!("Good morning {}", self.kernel.ids.key())];
         error.code == Code::EmbedderUnavailable
-            && self.embedders.configured().embed(&harmless, Kind::Passage).await.is_ok()
+            && self.kernel.embedders.configured().embed(&harmless, Kind::Passage).await.is_ok()
     }
 
-    /// Writes the vectors of some entries, those of a long one in parts, its end first, until a moment has come or another server has taken over.
+    /// Writes the vectors of entries until the deadline, or until another server has taken over. A
+    /// long entry's vectors are written in several requests, from the entry's end to its beginning.
+    /// Thus, the first passage gets its vector last, and only an entry whose first passage has a
+    /// vector counts as done.
     async fn embed_entries(
         &self,
         work: &mut Work<'_>,
@@ -188,7 +209,7 @@ impl Executor {
                 return Ok(Embedded::Some);
             }
             let texts: Vec<String> = part.iter().map(|(_, text)| (*text).to_owned()).collect();
-            let made = self.embedders.configured().embed(&texts, Kind::Passage).await;
+            let made = self.kernel.embedders.configured().embed(&texts, Kind::Passage).await;
             if made.is_err() {
                 metrics::counter!(metric::EMBEDDER_FAILURES, "of" => "recall").increment(1);
             }
@@ -197,14 +218,15 @@ impl Executor {
             let filled: Vec<RecallVector> = filled
                 .map(|((row, _), embedding)| RecallVector { embedding, ..row.clone() })
                 .collect();
-            store::write_recall_vectors(&self.rw, work.scope, &filled).await?;
+            store::write_recall_vectors(&self.kernel.rw, work.scope, &filled).await?;
             metrics::counter!(metric::RECALL_VECTORS).increment(filled.len() as u64);
             mark.passages += filled.len() as u64;
         }
         Ok(Embedded::All)
     }
 
-    /// Takes away vectors whose entries are gone, among the next few of an agent; gives the place to go on from, none at the agent's end.
+    /// Examines the next few vectors of an agent, and removes those of removed entries. Returns the
+    /// position from which to continue, or `None` after the agent's last vector.
     pub async fn trim_recall_vectors(
         &self,
         agent: &AgentVersion,
@@ -212,33 +234,34 @@ impl Executor {
         from_seq: u64,
         limit: u64,
     ) -> Result<Option<u64>> {
-        let scope = scope_of(agent, actor)?;
+        let scope = scope_of(actor, &agent.tenant, &agent.key)?;
         let (_, next) =
-            store::trim_recall_vectors(&self.rw, &self.ro, &scope, from_seq, limit).await?;
+            store::trim_recall_vectors(&self.kernel.rw, &self.kernel.ro, &scope, from_seq, limit)
+                .await?;
         Ok(next)
     }
 
-    /// Looks after the vector index of recall storage: one that was made for vectors of another length goes, and one is made where there are
-    /// more passages than are compared one by one.
+    /// Maintains the vector index of recall storage: drops an index for vectors of another length,
+    /// and creates an index if there are too many passages for an exact search.
     pub async fn look_after_recall_index(&self) -> Result<()> {
-        self.archive.look_after_recall(self.embedders.fingerprint().dimension).await?;
+        self.archive.look_after_recall(self.kernel.embedders.fingerprint().dimension).await?;
         Ok(())
     }
 
-    /// The passages of an agent nearest to a text, and their entries but for those that a look at the words has brought. Without a model,
-    /// or while it fails, there are none, and the answer says why.
+    /// Returns an agent's passages nearest to a text, and their entries except those already found
+    /// by words. Without a working model, returns no passages and the reason.
     pub(super) async fn recall_near(
         &self,
         scope: &Scope,
         text: &str,
-        known: &Sources,
+        known: &RecallRows,
     ) -> Result<RecallNear> {
         if !self.embeds_recall() {
             return Ok(RecallNear::nothing("no_model"));
         }
-        let fingerprint = self.embedders.fingerprint().digest();
+        let fingerprint = self.kernel.embedders.fingerprint().digest();
         let begun = clock::now();
-        let made = self.embedders.configured().embed(&[text.to_owned()], Kind::Query).await;
+        let made = self.kernel.embedders.configured().embed(&[text.to_owned()], Kind::Query).await;
         metrics::histogram!(metric::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         let vector = match made {
             Ok(made) => {
@@ -254,13 +277,13 @@ impl Executor {
         let passages = known.mark.as_ref().map_or(0, |mark| mark.passages);
         let limit = RECALL_NEAR_MAX as u64;
         let seqs: Vec<u64> = known.rows.iter().map(|row| row.seq).collect();
-        let (ro, print) = (&self.ro, fingerprint.as_str());
+        let (ro, print) = (&self.kernel.ro, fingerprint.as_str());
         let look = |plan| store::near_passages(ro, scope, print, &vector, plan, &seqs);
-        let mut plan = RecallPlan::of(passages, self.archive.settings.exact_rows_max, limit);
+        let mut plan = recall_plan(passages, self.archive.settings.exact_rows_max, limit);
         let mut found = look(plan).await?;
         let few = found.as_ref().is_none_or(|one| (one.near.len() as u64) < limit.min(passages));
-        if plan != RecallPlan::Exact && few {
-            plan = RecallPlan::Exact;
+        if plan != NearPlan::Exact && few {
+            plan = NearPlan::Exact;
             found = look(plan).await?;
         }
         let NearLook { near: hits, rows } = found.unwrap_or_default();
@@ -269,7 +292,8 @@ impl Executor {
     }
 }
 
-/// How many of the next entries are embedded together: as many as stay below the limit of passages, and one at least.
+/// Returns the size of the next batch: as many entries as fit in the passage limit, but at least
+/// one.
 fn batch(entries: &[Unembedded]) -> usize {
     let mut count = 0;
     let fitting = entries.iter().take_while(|entry| {
@@ -279,30 +303,17 @@ fn batch(entries: &[Unembedded]) -> usize {
     fitting.count().max(1)
 }
 
-/// A server admits itself to the agents whose entries it finds.
-fn scope_of(agent: &AgentVersion, actor: &Actor) -> Result<Scope> {
-    let prefix = format!("{}:", agent.tenant);
-    let name = match agent.tenant.as_str() {
-        "" => agent.key.as_str(),
-        _ => agent.key.strip_prefix(&prefix).unwrap_or(&agent.key),
-    };
-    admit(&Principal { actor: actor.clone(), tenant: agent.tenant.clone() }, name)
-}
-
 impl super::archive_index::ArchiveIndex {
-    async fn look_after_recall(&self, dimension: u32) -> std::result::Result<(), Fault> {
+    async fn look_after_recall(&self, dimension: u32) -> store::Result<()> {
         let Some(admin) = &self.admin else { return Ok(()) };
         if store::drop_foreign_index(admin, dimension).await? {
-            tracing::info!(
-                dimension,
-                "a vector index for vectors of another length was taken away"
-            );
+            tracing::info!(dimension, "a vector index for vectors of another length was removed");
         }
         let rows = store::recall_vector_rows(admin).await?;
         if rows <= self.settings.exact_rows_max {
             return Ok(());
         }
-        let n_lists = vctx_core::policy::lists_for(rows);
+        let n_lists = vctx_core::search::lists_for(rows);
         if store::make_recall_index(admin, dimension, n_lists).await? {
             tracing::info!(rows, n_lists, "the vector index of recall storage is being trained");
         }

@@ -1,26 +1,35 @@
-//! Refusals that are noted as events: a flood of them is counted, and does not flood the events of its agent.
+//! Records refused calls as events.
+//!
+//! So that refusals do not flood an agent's events, many refusals of one kind are only counted.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use vctx_core::limits::{REFUSALS_KEPT, REFUSALS_NOTED, REFUSALS_NOTED_MS};
+/// Maximum number of refusals of one kind and agent that become events within
+/// [`REFUSALS_NOTED_MS`]. The first event of the next interval also counts the refusals above this
+/// number.
+const REFUSALS_NOTED: u32 = 16;
+/// Length of the interval to which [`REFUSALS_NOTED`] applies, in milliseconds.
+const REFUSALS_NOTED_MS: u64 = 60_000;
+/// Maximum number of pairs of agent and refusal kind that are counted at the same time.
+const REFUSALS_KEPT: usize = 4_096;
 
-/// What was refused, by agent and code.
+/// Recent refusals of calls, by agent and error code.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<(String, &'static str), Lately>>);
 
-/// Refusals of one kind.
+/// The recent refusals of one agent and kind.
 #[derive(Debug)]
 struct Lately {
-    /// When the time began in which so many are noted.
+    /// Beginning of the current interval for counting refusals.
     since: Instant,
     noted: u32,
-    /// What was not noted yet.
+    /// The refusals that no event counts yet.
     held: Refused,
 }
 
-/// Refused calls, and the chunks in them.
+/// Numbers of refused calls, and of the offered and the refused chunks in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) calls: u64,
@@ -39,7 +48,8 @@ impl Refused {
 }
 
 impl Refusals {
-    /// Counts a refusal. Gives what is to be noted now: with it what came before and was held back. None while enough was noted.
+    /// Counts a refusal. Returns the refusals that the caller must record as one event now,
+    /// including earlier uncounted ones; `None` if the current interval already has enough events.
     pub(super) fn count(
         &self,
         agent: &str,
@@ -47,9 +57,10 @@ impl Refusals {
         one: Refused,
         now: Instant,
     ) -> Option<Refused> {
-        let mut all = self.0.lock().expect("nothing panics while it is held");
+        let mut all = self.0.lock().expect("nothing panics while the lock is held");
         if all.len() >= REFUSALS_KEPT {
-            // What was held back of others is lost to their events; the metrics have it.
+            // Refusals that no event has counted yet will be missing from the events, but the
+            // metrics include them.
             all.clear();
         }
         let fresh = || Lately { since: now, noted: 0, held: Refused::default() };
@@ -80,9 +91,9 @@ mod tests {
         };
         let noted = (0..1_000).filter(|ms| at("ada", *ms).is_some()).count();
         assert_eq!(noted, REFUSALS_NOTED as usize);
-        // Others have their own.
+        // Another agent's refusals are counted separately.
         assert_eq!(at("bob", 1_000), Some(one));
-        // The next one that is noted tells of all that were not.
+        // The next event also counts the refusals that did not become events.
         let rest = 1_000 - u64::from(REFUSALS_NOTED) + 1;
         let wanted = Refused { calls: rest, offered_chunks: 3 * rest, refused_chunks: 2 * rest };
         assert_eq!(at("ada", REFUSALS_NOTED_MS), Some(wanted));

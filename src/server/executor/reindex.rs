@@ -1,37 +1,51 @@
-//! A change of all vectors of the archive to another embedder, length or metric, while those of now serve: told, begun, stopped, given up.
+//! Begins, pauses, cancels and reports a reindex: a change of the archive's vectors to another
+//! embedder, dimension or metric.
+//!
+//! During the reindex, searches use the current vectors.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
-use super::executor::Executor;
+use super::archive_index::ArchiveIndex;
+use super::kernel::Kernel;
+use crate::limits::ARCHIVAL_TAIL_MS;
 use crate::models::Kind;
 use crate::store::{self, Counts};
 use vctx_base::clock::iso8601;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    ARCHIVAL_TAIL_MS, REINDEX_AGENTS_KEPT, REINDEX_TAIL_ROWS, REINDEX_TRIES_MAX,
-};
+use vctx_core::limits::ARCHIVAL_TAIL_ROWS_MAX;
 use vctx_core::memory::archive::{Metric, VectorSetting, attribute};
 use vctx_core::memory::reindex::{LeavingSetting, NextSetting};
 
-/// What a change says of itself.
+/// Maximum number of an agent's chunks that one server changes within [`ARCHIVAL_TAIL_MS`]. The
+/// view does not show recently changed chunks, so a search reads them separately, and the changes
+/// of all servers must fit in [`ARCHIVAL_TAIL_ROWS_MAX`].
+const REINDEX_TAIL_ROWS: u64 = ARCHIVAL_TAIL_ROWS_MAX as u64 / 4;
+/// Maximum number of agents whose changed chunks are counted at the same time.
+const REINDEX_AGENTS_KEPT: usize = 4_096;
+/// Maximum number of attempts to begin, pause or cancel a reindex while other writers change the
+/// vector setting.
+const REINDEX_TRIES_MAX: u32 = 8;
+
+/// This server's notes about the current reindex.
 #[derive(Debug, Default)]
 pub(super) struct ReindexNotes {
-    /// Why it does not go on, as this server sees it.
+    /// Why the reindex makes no progress on this server.
     obstacle: Mutex<Option<String>>,
-    /// Since when how many chunks of an agent were changed.
+    /// For each agent, the start of the current interval, and the number of chunks changed in it.
     changed: Mutex<HashMap<String, (u64, u64)>>,
 }
 
 impl ReindexNotes {
-    /// Notes why a change does not go on, or that it does.
+    /// Records why the reindex makes no progress; `None` means that it makes progress.
     pub(super) fn note(&self, obstacle: Option<String>) {
         *self.obstacle.lock().expect("no holder panics") = obstacle;
     }
 
-    /// Whether so many chunks of an agent may be changed now; those that are count. So many at once always are, if none were a moment ago.
+    /// Returns whether `rows` chunks of an agent may be changed now; if so, counts them. If no
+    /// chunk of the agent was changed in the current interval, any number is allowed.
     pub(super) fn may_change(&self, agent: &str, rows: u64, now_ms: u64) -> bool {
         let mut changed = self.changed.lock().expect("no holder panics");
         if changed.len() >= REINDEX_AGENTS_KEPT {
@@ -51,16 +65,24 @@ impl ReindexNotes {
     }
 }
 
-/// Where a change is.
+/// Handles requests that concern a reindex, and carries out the reindex.
+pub struct Reindex<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) archive: &'a Arc<ArchiveIndex>,
+    pub(super) notes: &'a ReindexNotes,
+}
+
+/// Phase of a reindex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Documents get the next vectors.
+    /// Documents get vectors of the next setting.
     Embedding,
-    /// Those that were taken in meanwhile get them.
+    /// At one time, all documents had vectors of the next setting; the documents ingested since
+    /// then now get such vectors too.
     CatchingUp,
-    /// The index over them is made, trained and measured.
+    /// The vector index of the next setting is created, trained and measured.
     Training,
-    /// They serve; those of before go.
+    /// Searches use the new vectors, and the old ones are being removed.
     Cleaning,
 }
 
@@ -88,17 +110,17 @@ impl Phase {
     }
 }
 
-impl Executor {
-    /// How a change of all vectors stands.
-    pub async fn reindex_status(&self) -> Result<Value> {
-        let setting = self.patiently(|| store::vector_setting(&self.ro)).await?;
+impl Reindex<'_> {
+    /// Returns the status of the current reindex.
+    pub async fn status(&self) -> Result<Value> {
+        let setting = self.kernel.read(store::vector_setting).await?;
         let Some(setting) = setting else {
             return Ok(json!({"state": "none", "serving": null, "next": null}));
         };
         let next = setting.next.as_deref();
         let number = next.map_or(setting.number, |next| next.setting.number);
-        let counts = self.patiently(|| store::reindex_counts(&self.ro, number)).await?;
-        let now_ms = self.clock.unix_ms();
+        let counts = self.kernel.read(|ro| store::reindex_counts(ro, number)).await?;
+        let now_ms = self.kernel.clock.unix_ms();
         let state = match (next, &setting.leaving) {
             (Some(next), _) if next.stopped => "stopped",
             (Some(_), _) => "running",
@@ -109,14 +131,16 @@ impl Executor {
             "state": state, "phase": Phase::of(&setting, &counts).map(Phase::text),
             "serving": described(&setting), "next": next.map(|next| described(&next.setting)),
             "documents": counts.documents.unwrap_or(0), "chunks": counts.chunks.unwrap_or(0),
-            "obstacle": self.reindex.obstacle().filter(|_| state != "none" && state != "stopped"),
+            "obstacle": self.notes.obstacle().filter(|_| state != "none" && state != "stopped"),
         });
         if let Some(next) = next {
-            let index = store::vector_index(&self.ro, &next.setting.attribute()).await?;
+            let index = store::vector_index(&self.kernel.ro, &next.setting.attribute()).await?;
             let state = if index.id.is_some() { index.training_state.as_str() } else { "none" };
             told["next"]["index"] = state.into();
-            told["embedder_here"] = self.embedders.of(&next.setting.fingerprint()).is_ok().into();
-            // Their vectors are made by the server from now on.
+            told["embedder_here"] =
+                self.kernel.embedders.of(&next.setting.fingerprint()).is_ok().into();
+            // Number of documents whose current vectors a caller made; the server itself makes the
+            // vectors of the next setting for these documents.
             told["documents_by_caller"] = counts.by_caller.unwrap_or(0).into();
             told["documents_done"] = counts.made_documents.unwrap_or(0).into();
             told["chunks_done"] = counts.made_chunks.unwrap_or(0).into();
@@ -128,36 +152,36 @@ impl Executor {
         Ok(told)
     }
 
-    /// Begins a change to the embedder that is configured for it, or goes on with one that was stopped.
-    pub async fn reindex_start(&self, metric: Option<Metric>) -> Result<Value> {
+    /// Begins a reindex to the configured next embedder, or continues a paused reindex.
+    pub async fn start(&self, metric: Option<Metric>) -> Result<Value> {
         for _ in 0..REINDEX_TRIES_MAX {
             let setting = self.serving().await?;
-            let made_by = self.embedders.next().ok_or_else(|| {
+            let made_by = self.kernel.embedders.next().ok_or_else(|| {
                 Error::argument(
                     "embedder.next",
-                    "is not configured: name the embedder to change to, and start the server anew",
+                    "is not configured: name the embedder to change to, and restart the server",
                 )
             })?;
             let metric = metric.unwrap_or(setting.metric);
             let number = setting.last.unwrap_or(0).max(setting.number) + 1;
-            let now_ms = self.clock.unix_ms();
+            let now_ms = self.kernel.clock.unix_ms();
             let wanted = VectorSetting::of(made_by, metric, number, iso8601(now_ms));
             if setting.leaving.is_some() {
-                let text = "vectors of the change before are still being taken away: try again when `vctx reindex status` says none";
+                let text = "vectors of an earlier reindex are still being removed: try again when `vctx reindex status` shows none";
                 return Err(Error::new(Code::Conflict, text));
             }
             if setting.serves(&wanted) && setting.next.is_none() {
-                let text = "the archive holds vectors of just this kind already";
+                let text = "the archive's vectors already have this vector setting";
                 return Err(Error::argument("embedder.next", text));
             }
             let next = match &setting.next {
                 Some(next) if !next.setting.serves(&wanted) => {
-                    let text = "a change to another setting is under way: finish it, or give it up with `vctx reindex cancel`";
+                    let text = "a reindex to another vector setting is under way: let it finish, or cancel it with `vctx reindex cancel`";
                     return Err(Error::new(Code::VectorSettingMismatch, text)
                         .with("next", next.setting.described())
                         .with("given", wanted.described()));
                 }
-                Some(next) if !next.stopped => return self.reindex_status().await,
+                Some(next) if !next.stopped => return self.status().await,
                 Some(next) => (**next).clone(),
                 None => NextSetting {
                     setting: wanted,
@@ -168,99 +192,101 @@ impl Executor {
                 },
             };
             self.try_next_embedder().await?;
-            let counts = store::reindex_counts(&self.ro, next.setting.number).await?;
+            let counts = store::reindex_counts(&self.kernel.ro, next.setting.number).await?;
             let since_chunks = counts.made_chunks.unwrap_or(0);
             let next = NextSetting { stopped: false, since_ms: now_ms, since_chunks, ..next };
             let patch = patch([("last", next.setting.number.into()), ("next", json!(next))]);
-            if store::patch_setting(&self.rw, &setting, &patch).await? {
-                self.reindex.note(None);
+            if store::patch_setting(&self.kernel.rw, &setting, &patch).await? {
+                self.notes.note(None);
                 let (number, to) = (next.setting.number, next.setting.described());
-                tracing::info!(number, %to, chunks = counts.chunks, "a change of all vectors goes on");
-                return self.reindex_status().await;
+                tracing::info!(number, %to, chunks = counts.chunks, "a reindex continues");
+                return self.status().await;
             }
         }
         Err(busy())
     }
 
-    /// Lets a change wait; what was made stays for going on.
-    pub async fn reindex_stop(&self) -> Result<Value> {
+    /// Pauses a reindex. The vectors made so far stay until the reindex continues.
+    pub async fn stop(&self) -> Result<Value> {
         for _ in 0..REINDEX_TRIES_MAX {
             let setting = self.serving().await?;
             let Some(next) = &setting.next else { return Err(nothing()) };
             let stopped = NextSetting { stopped: true, ..(**next).clone() };
             let patch = patch([("next", json!(stopped))]);
-            if next.stopped || store::patch_setting(&self.rw, &setting, &patch).await? {
-                tracing::info!(number = next.setting.number, "a change of all vectors is stopped");
-                return self.reindex_status().await;
+            if next.stopped || store::patch_setting(&self.kernel.rw, &setting, &patch).await? {
+                tracing::info!(number = next.setting.number, "a reindex is stopped");
+                return self.status().await;
             }
         }
         Err(busy())
     }
 
-    /// Gives a change up: what was made goes.
-    pub async fn reindex_cancel(&self) -> Result<Value> {
+    /// Cancels a reindex, and removes the vectors made for it.
+    pub async fn cancel(&self) -> Result<Value> {
         for _ in 0..REINDEX_TRIES_MAX {
             let setting = self.serving().await?;
             let Some(next) = &setting.next else { return Err(nothing()) };
             let number = next.setting.number;
-            let leaving = LeavingSetting::new(number, self.clock.unix_ms());
+            let leaving = LeavingSetting::new(number, self.kernel.clock.unix_ms());
             let patch = patch([("next", Value::Null), ("leaving", json!(leaving))]);
-            if store::patch_setting(&self.rw, &setting, &patch).await? {
-                tracing::info!(number, "a change of all vectors is given up");
-                return self.reindex_status().await;
+            if store::patch_setting(&self.kernel.rw, &setting, &patch).await? {
+                tracing::info!(number, "a reindex is given up");
+                return self.status().await;
             }
         }
         Err(busy())
     }
 
-    /// Trains the vector index anew beside the one that serves, of the same vectors.
-    pub async fn reindex_index(&self) -> Result<Value> {
+    /// Trains a new vector index over the current vectors; until the new index is ready, searches
+    /// use the old one.
+    pub async fn index(&self) -> Result<Value> {
         let setting = self.serving().await?;
         if setting.next.is_some() {
-            let text = "a change of all vectors is under way, and trains an index of its own";
+            let text = "a reindex is under way, and trains an index of its own";
             return Err(Error::new(Code::Conflict, text));
         }
         let Some(admin) = &self.archive.admin else {
-            let text = "this server was given no user that may make an index";
+            let text = "this server has no database user that may create an index";
             return Err(Error::new(Code::Forbidden, text));
         };
         let (rows, least) =
             (store::vector_rows(admin).await?, self.archive.settings.index_rows_min);
         if rows < least {
             let text = format!(
-                "{rows} chunks need no index: one is made from {least} on (archive.index_rows_min)"
+                "{rows} chunks need no index: an index is made from {least} on (archive.index_rows_min)"
             );
             return Err(Error::argument("action", text));
         }
         self.archive.train_anew(admin).await?;
-        let index = store::vector_index(&self.ro, &setting.attribute()).await?;
+        let index = store::vector_index(&self.kernel.ro, &setting.attribute()).await?;
         Ok(json!({"vector_index": self.archive.report(&index)}))
     }
 
     async fn serving(&self) -> Result<VectorSetting> {
-        let setting = self.patiently(|| store::vector_setting(&self.ro)).await?;
+        let setting = self.kernel.read(store::vector_setting).await?;
         setting.ok_or_else(|| {
             Error::argument(
                 "embedder.next",
-                "nothing is in the archive yet: the first ingest decides what its vectors are",
+                "the archive is empty: the first ingest decides its vector setting",
             )
         })
     }
 
-    /// Whether the embedder to change to makes what it promises, before anything is begun with it.
+    /// Tests the embedder of the next vector setting with one text, before a reindex begins.
     async fn try_next_embedder(&self) -> Result<()> {
-        let Some(made_by) = self.embedders.next() else { return Ok(()) };
-        let embedder = self.embedders.of(made_by)?;
+        let Some(made_by) = self.kernel.embedders.next() else { return Ok(()) };
+        let embedder = self.kernel.embedders.of(made_by)?;
         embedder.embed(&["a lighthouse".to_owned()], Kind::Passage).await.map(drop)
     }
 }
 
-/// Attributes of a setting that change.
+/// Returns the given names and values as a patch of the vector setting.
 pub(super) fn patch<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What changes when the next setting serves: all that it says, and that the one of before leaves.
+/// Returns a patch of the vector setting. The patch makes the next setting current, so that
+/// searches use the next vectors, and marks the old vectors for removal.
 pub(super) fn switched(
     setting: &VectorSetting,
     next: &NextSetting,
@@ -287,7 +313,8 @@ fn described(setting: &VectorSetting) -> Value {
     told
 }
 
-/// Chunks in a second since the change was begun or gone on with, and the seconds that the rest takes at that rate.
+/// Adds the rate of the reindex in chunks per second since it began or last continued, and the
+/// seconds that the remaining chunks take at this rate.
 fn add_rate(told: &mut Value, next: &NextSetting, counts: &Counts, now_ms: u64) {
     let (all, made) = (counts.chunks.unwrap_or(0), counts.made_chunks.unwrap_or(0));
     let passed_ms = now_ms.saturating_sub(next.since_ms);
@@ -301,11 +328,11 @@ fn add_rate(told: &mut Value, next: &NextSetting, counts: &Counts, now_ms: u64) 
 }
 
 fn nothing() -> Error {
-    Error::argument("action", "no change of vectors is under way")
+    Error::argument("action", "no reindex is under way")
 }
 
 fn busy() -> Error {
-    Error::new(Code::Conflict, "other writers were faster each time: try again")
+    Error::new(Code::Conflict, "at each attempt, another write changed the memory first: try again")
 }
 
 #[cfg(test)]

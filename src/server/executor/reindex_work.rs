@@ -1,5 +1,7 @@
-//! The work of a change of all vectors, in bounded pieces that any server may do: documents get the next vectors, their index is made, they serve,
-//! those of before go. Whatever ends it leaves nothing half: the next look finds what is still to do.
+//! Does the work of a reindex of the archive in short steps.
+//!
+//! Any server may do a step: make vectors of documents, create the vector index, switch searches to
+//! the new vectors, or remove the old ones. After an interruption, the next step continues.
 
 use std::time::{Duration, Instant};
 
@@ -7,34 +9,50 @@ use serde_json::json;
 
 use super::cells::measured;
 use super::embedding;
-use super::executor::Executor;
-use super::reindex::{patch, switched};
-use crate::store::{self, Admin, Fault, FaultKind, Lagging};
+use super::reindex::{Reindex, patch, switched};
+use super::request::scope_of;
+use crate::executor::limits::PART_MARGIN;
+use crate::limits::STORE_ANSWER_MS_MAX;
+use crate::store::{self, Admin, Broken, Fault, FaultKind, Lagging};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::chunk::restored;
 use vctx_core::error::{Code, Result};
-use vctx_core::limits::{
-    CHUNKS_MAX, PART_CHUNKS, PART_MARGIN, REINDEX_CLEAN_ROWS, REINDEX_DOCUMENTS,
-    REINDEX_FAILURES_MAX, REINDEX_MEASURE_MS, REINDEX_SETTLE_MS,
-};
+use vctx_core::limits::{CALL_MS_MAX, CHUNKS_MAX, PART_CHUNKS};
 use vctx_core::memory::archive::{VectorSetting, attribute};
 use vctx_core::memory::reindex::{LeavingSetting, NextSetting};
-use vctx_core::policy::{Actor, Principal, Scope, admit, lists_for};
+use vctx_core::search::lists_for;
+use vctx_core::trust::{Actor, Scope};
 
-/// Whether there is more to do at once.
+/// Maximum number of documents without vectors of the next setting that one database request
+/// returns.
+const REINDEX_DOCUMENTS: u64 = 256;
+/// Number of embedder failures after which a round of work ends.
+const REINDEX_FAILURES_MAX: u32 = 3;
+/// Time limit for measuring a new vector index before searches use it, in milliseconds. If the
+/// measurement takes longer, the index is measured after searches have begun to use it.
+const REINDEX_MEASURE_MS: u64 = 30_000;
+/// Time from the switch to the new vectors until the old ones may be removed, in milliseconds.
+/// Running searches may still use the old vectors, so this time is the sum of two limits: of a
+/// call's duration, and of the wait for the database's answer.
+const REINDEX_QUIET_MS: u64 = CALL_MS_MAX + STORE_ANSWER_MS_MAX;
+/// Maximum number of rows (chunks, or manifests of documents) from which one step removes the old
+/// vectors.
+const REINDEX_CLEAN_ROWS: u64 = 256;
+
+/// Whether a reindex has more work for the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reindexed {
-    /// Nothing is to do, or nothing before some time has passed.
+    /// There is no work, or the remaining work must wait for some time.
     Rests,
-    /// There is more to do.
+    /// There is more work for the next round.
     GoesOn,
 }
 
-impl Executor {
-    /// Does a piece of a change, if one is under way, until about a moment.
-    pub async fn reindex_work(&self, actor: &Actor, until: Instant) -> Result<Reindexed> {
-        let Some(setting) = store::under_way(&self.ro).await? else {
+impl Reindex<'_> {
+    /// Continues the current reindex, if there is one, and stops at about the deadline.
+    pub async fn work(&self, actor: &Actor, until: Instant) -> Result<Reindexed> {
+        let Some(setting) = store::under_way(&self.kernel.ro).await? else {
             return Ok(Reindexed::Rests);
         };
         let outcome = match (&setting.leaving, &setting.next) {
@@ -43,12 +61,13 @@ impl Executor {
             (None, _) => return Ok(Reindexed::Rests),
         };
         if let Err(error) = &outcome {
-            self.reindex.note(Some(error.message.clone()));
+            self.notes.note(Some(error.message.clone()));
         }
         outcome
     }
 
-    /// Gives documents the next vectors; when none lacks them, sees to their index and lets them serve.
+    /// Makes the documents' vectors for the next vector setting. Once all documents have them,
+    /// creates the vector index over them and switches searches to these vectors.
     async fn advance(
         &self,
         setting: &VectorSetting,
@@ -56,21 +75,21 @@ impl Executor {
         actor: &Actor,
         until: Instant,
     ) -> Result<Reindexed> {
-        if self.embedders.of(&next.setting.fingerprint()).is_err() {
+        if self.kernel.embedders.of(&next.setting.fingerprint()).is_err() {
             let text = "this server has no embedder for the next vectors: configure embedder.next";
-            self.reindex.note(Some(text.into()));
+            self.notes.note(Some(text.into()));
             return Ok(Reindexed::Rests);
         }
         let number = next.setting.number;
-        let mut behind = store::lagging(&self.ro, number, REINDEX_DOCUMENTS).await?;
+        let mut behind = store::lagging(&self.kernel.ro, number, REINDEX_DOCUMENTS).await?;
         if behind.is_empty() {
             return self.let_serve(setting, next).await;
         }
         let (mut failures, mut moved) = (Ok(()), false);
         let mut failed = 0;
         while !behind.is_empty() {
-            // Of two servers each begins somewhere else.
-            let at = self.ids.below(behind.len() as u64) as usize;
+            // Documents are taken in random order, so that two servers seldom do the same work.
+            let at = self.kernel.ids.below(behind.len() as u64) as usize;
             let document = behind.swap_remove(at);
             match self.embed_document(&next.setting, &document, actor, until).await {
                 Ok(did) => moved |= did,
@@ -85,19 +104,21 @@ impl Executor {
             if failed >= REINDEX_FAILURES_MAX {
                 break;
             }
-            let stands = store::under_way(&self.ro).await?;
+            let stands = store::under_way(&self.kernel.ro).await?;
             let stands = stands.and_then(|now| now.next).filter(|now| !now.stopped);
             if stands.is_none_or(|now| now.setting.number != number) || clock::now() >= until {
                 break;
             }
         }
         failures?;
-        self.reindex.note(None);
+        self.notes.note(None);
         Ok(if moved { Reindexed::GoesOn } else { Reindexed::Rests })
     }
 
-    /// The next vectors of one document, part by part. A document that was taken in anew meanwhile is left to the next look. False if it must wait,
-    /// since so many chunks of its agent were changed a moment ago.
+    /// Makes the vectors of one document for the next vector setting, part by part. If the document
+    /// was replaced during the work, skips its remaining parts; the next round finds the new
+    /// document. Returns `false` if the document must wait because too many of the agent's chunks
+    /// were changed recently.
     async fn embed_document(
         &self,
         next: &VectorSetting,
@@ -105,7 +126,8 @@ impl Executor {
         actor: &Actor,
         until: Instant,
     ) -> Result<bool> {
-        let scope = scope_of(document, actor)?;
+        let scope =
+            scope_of(actor, document.tenant.as_deref().unwrap_or_default(), &document.agent_id)?;
         let part = if document.splits { PART_CHUNKS } else { CHUNKS_MAX } as u64;
         let mut from = 0;
         while from < document.chunks {
@@ -114,19 +136,19 @@ impl Executor {
                 Ok(Part::Done) => {}
                 Ok(Part::Waits) => return Ok(false),
                 Ok(Part::Gone) => return Ok(true),
-                Err(Failed::Store(fault)) if fault.raced() => return Ok(true),
-                Err(Failed::Store(fault)) if is_refused_by_index(&fault) => {
+                Err(Broken::Store(fault)) if fault.raced() => return Ok(true),
+                Err(Broken::Store(fault)) if is_refused_by_index(&fault) => {
                     return self.without_next_index(next, fault).await.map(|()| true);
                 }
                 Err(failed) => return Err(failed.into()),
             }
             from = to;
             if from < document.chunks && clock::now() >= until {
-                // The parts that are done are found done by the next look.
+                // The next round skips the document's completed parts.
                 return Ok(true);
             }
         }
-        match store::note_embedded(&self.rw, &scope, document, next.number).await {
+        match store::note_embedded(&self.kernel.rw, &scope, document, next.number).await {
             Ok(true) => {
                 metrics::counter!(metric::REINDEX_DOCUMENTS).increment(1);
                 Ok(true)
@@ -137,7 +159,7 @@ impl Executor {
         }
     }
 
-    /// The vectors of the chunks `from..to`, in the light of the text around them.
+    /// Writes the vectors of the chunks `from..to`, each computed with the surrounding text.
     async fn embed_part_of(
         &self,
         next: &VectorSetting,
@@ -145,10 +167,11 @@ impl Executor {
         scope: &Scope,
         from: u64,
         to: u64,
-    ) -> std::result::Result<Part, Failed> {
+    ) -> std::result::Result<Part, Broken> {
         let (margin, attribute) = (PART_MARGIN as u64, next.attribute());
         let around = (from.saturating_sub(margin), (to + margin).min(document.chunks));
-        let ask = store::chunk_texts(&self.ro, scope, document, &attribute, around.0, around.1);
+        let ask =
+            store::chunk_texts(&self.kernel.ro, scope, document, &attribute, around.0, around.1);
         let chunks = ask.await?;
         if chunks.len() as u64 != around.1 - around.0 {
             return Ok(Part::Gone);
@@ -157,30 +180,32 @@ impl Executor {
         if chunks.iter().filter(|chunk| wanted(chunk.index)).all(|chunk| chunk.made) {
             return Ok(Part::Done);
         }
-        if !self.reindex.may_change(scope.key(), to - from, self.clock.unix_ms()) {
+        if !self.notes.may_change(scope.key(), to - from, self.kernel.clock.unix_ms()) {
             return Ok(Part::Waits);
         }
         let texts: Vec<_> = chunks.iter().map(|c| (c.text.as_str(), c.offset)).collect();
         let (text, spans) = restored(&texts);
         let with = next.fingerprint();
-        let made = embedding::spans(&self.embedders, &text, &spans, &with).await?;
+        let made = embedding::spans(&self.kernel.embedders, &text, &spans, &with).await?;
         let vectors = chunks.iter().zip(made).filter(|(chunk, _)| wanted(chunk.index));
         let vectors: Vec<(String, Vec<f64>)> =
             vectors.map(|(chunk, vector)| (chunk.key.clone(), vector)).collect();
         let written = store::write_vectors(
-            &self.rw,
+            &self.kernel.rw,
             scope,
             document,
             &attribute,
             &vectors,
-            self.clock.unix_ms(),
+            self.kernel.clock.unix_ms(),
         )
         .await?;
         metrics::counter!(metric::REINDEX_CHUNKS).increment(vectors.len() as u64);
         Ok(if written { Part::Done } else { Part::Gone })
     }
 
-    /// An index of a release before 3.12.9 takes no vector for a chunk that had none: it goes, and is made again when all have theirs.
+    /// Drops the index over the next vectors; the index is created again when all chunks have these
+    /// vectors. The drop is necessary for ArangoDB releases before 3.12.9, in which a vector index
+    /// refuses to add a vector to a chunk that had none.
     async fn without_next_index(&self, next: &VectorSetting, fault: Fault) -> Result<()> {
         let Some(admin) = &self.archive.admin else { return Err(fault.into()) };
         match store::drop_vector_indexes(admin, &next.attribute()).await? {
@@ -189,11 +214,12 @@ impl Executor {
         }
     }
 
-    /// Makes the index over the next vectors where there are enough of them, waits for it, and lets them serve.
+    /// Creates the index over the vectors of the next vector setting if there are enough of them.
+    /// Once the index is ready, switches searches to the next vectors.
     async fn let_serve(&self, setting: &VectorSetting, next: &NextSetting) -> Result<Reindexed> {
         if !next.complete {
             let next = NextSetting { complete: true, ..next.clone() };
-            store::patch_setting(&self.rw, setting, &patch([("next", json!(next))])).await?;
+            store::patch_setting(&self.kernel.rw, setting, &patch([("next", json!(next))])).await?;
             tracing::info!(number = next.setting.number, "every document has the next vectors");
             return Ok(Reindexed::GoesOn);
         }
@@ -201,17 +227,19 @@ impl Executor {
             return Ok(Reindexed::Rests);
         };
         self.drop_if_dense(setting).await?;
-        let patch = switched(setting, &next, self.clock.unix_ms());
+        let patch = switched(setting, &next, self.kernel.clock.unix_ms());
         let number = next.setting.number;
-        if store::switch_setting(&self.rw, setting, number, &patch).await? {
+        if store::switch_setting(&self.kernel.rw, setting, number, &patch).await? {
             metrics::counter!(metric::REINDEX_SWITCHES).increment(1);
             tracing::info!(number, was = setting.number, "the next vectors serve");
         }
         Ok(Reindexed::GoesOn)
     }
 
-    /// The next setting with what is known of its index, once that can serve; at once where there are too few chunks for one, or where none is
-    /// permitted and those of now have none either.
+    /// Returns the next vector setting once its vector index is ready, together with the index's
+    /// state. Returns the setting immediately if there are too few chunks for an index or no user
+    /// that creates indexes is configured. Also returns the setting immediately if this user may
+    /// not create an index and the current vectors have no index either.
     async fn with_index(
         &self,
         setting: &VectorSetting,
@@ -245,7 +273,7 @@ impl Executor {
             };
         }
         let Some(lists) = index.n_lists.filter(|_| index.ready()) else {
-            self.reindex.note(Some(index.error_message).filter(|text| !text.is_empty()));
+            self.notes.note(Some(index.error_message).filter(|text| !text.is_empty()));
             return Ok(None);
         };
         let measured = match &next.setting.measured {
@@ -257,13 +285,14 @@ impl Executor {
         if known == *next || known.setting.measured.is_none() {
             return Ok(Some(known));
         }
-        // Kept at once, so that nobody measures again what takes its time.
-        store::patch_setting(&self.rw, setting, &patch([("next", json!(known))])).await?;
+        // The measurement is stored immediately, since a repetition would be slow.
+        store::patch_setting(&self.kernel.rw, setting, &patch([("next", json!(known))])).await?;
         Ok(None)
     }
 
-    /// An index that takes no chunk without its vector would refuse ingests once other vectors serve, so it goes just before: searches compare
-    /// one by one for that moment.
+    /// Drops the old index just before the switch if this index refuses chunks without a vector.
+    /// After the switch, such an index would block ingests. Between the drop and the switch,
+    /// searches are exact.
     async fn drop_if_dense(&self, setting: &VectorSetting) -> Result<()> {
         let Some(admin) = &self.archive.admin else { return Ok(()) };
         let index = store::index_state(admin, &setting.attribute()).await?;
@@ -273,7 +302,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Takes vectors away that serve nobody: their index at once, themselves when no search of before can look at them any more.
+    /// Removes the old vectors at the end of a reindex: their index immediately, and the vectors
+    /// themselves once no running search can use them.
     async fn clean(
         &self,
         setting: &VectorSetting,
@@ -284,20 +314,21 @@ impl Executor {
         if let Some(admin) = &self.archive.admin {
             match store::drop_vector_indexes(admin, &name).await {
                 Ok(true) => {
-                    tracing::info!(number = leaving.number, "an index that serves nobody is gone")
+                    tracing::info!(number = leaving.number, "an unused index was removed")
                 }
                 Ok(false) => {}
                 Err(fault) => return Err(fault.into()),
             }
         }
-        if self.clock.unix_ms() < leaving.since_ms + REINDEX_SETTLE_MS {
+        if self.kernel.clock.unix_ms() < leaving.since_ms + REINDEX_QUIET_MS {
             return Ok(Reindexed::Rests);
         }
         let mut setting = setting.clone();
         while let Some(leaving) = setting.leaving.clone() {
-            // Whose they are is not told: they count as one agent's.
+            // The agents of these chunks are unknown here, so the chunks count as those of a single
+            // agent.
             if leaving.manifests_after.is_none()
-                && !self.reindex.may_change("", REINDEX_CLEAN_ROWS, self.clock.unix_ms())
+                && !self.notes.may_change("", REINDEX_CLEAN_ROWS, self.kernel.clock.unix_ms())
             {
                 return Ok(Reindexed::Rests);
             }
@@ -305,19 +336,21 @@ impl Executor {
                 return Ok(Reindexed::GoesOn);
             };
             let leaving = json!(now);
-            if !store::patch_setting(&self.rw, &setting, &patch([("leaving", leaving)])).await? {
-                // Another server did as much, or more.
+            if !store::patch_setting(&self.kernel.rw, &setting, &patch([("leaving", leaving)]))
+                .await?
+            {
+                // Another server has already recorded this step.
                 return Ok(Reindexed::GoesOn);
             }
             if now.is_none() {
-                tracing::info!(number = setting.number, "vectors that served nobody are gone");
-                self.reindex.note(None);
+                tracing::info!(number = setting.number, "unused vectors were removed");
+                self.notes.note(None);
                 return Ok(Reindexed::Rests);
             }
             if clock::now() >= until {
                 return Ok(Reindexed::GoesOn);
             }
-            match store::under_way(&self.ro).await? {
+            match store::under_way(&self.kernel.ro).await? {
                 Some(read) => setting = read,
                 None => return Ok(Reindexed::Rests),
             }
@@ -325,18 +358,20 @@ impl Executor {
         Ok(Reindexed::Rests)
     }
 
-    /// One batch; gives how far it is then: nothing in nothing where another writer was faster, nothing in something at the end.
-    #[allow(clippy::option_option, reason = "raced, done, or so far")]
+    /// Removes one batch of old vectors. Returns the progress of the removal, `Some(None)` if it is
+    /// complete, or `None` if another writer was faster.
+    #[allow(clippy::option_option, reason = "another writer, complete, or progress")]
     async fn clean_some(
         &self,
         setting: &VectorSetting,
         leaving: &LeavingSetting,
         name: &str,
     ) -> Result<Option<Option<LeavingSetting>>> {
-        let (mut now, now_ms) = (leaving.clone(), self.clock.unix_ms());
+        let (mut now, now_ms) = (leaving.clone(), self.kernel.clock.unix_ms());
         if let Some(after) = &leaving.manifests_after {
             let described =
-                store::describe_manifests(&self.rw, setting, after, REINDEX_CLEAN_ROWS).await;
+                store::describe_manifests(&self.kernel.rw, setting, after, REINDEX_CLEAN_ROWS)
+                    .await;
             match described {
                 Ok(last) => now.manifests_after = last,
                 Err(fault) if fault.raced() => return Ok(None),
@@ -345,7 +380,7 @@ impl Executor {
             return Ok(Some(Some(now)));
         }
         let cleaned = store::clean_vectors(
-            &self.rw,
+            &self.kernel.rw,
             setting,
             name,
             &leaving.after,
@@ -365,49 +400,23 @@ impl Executor {
     }
 }
 
-/// What became of a part of a document.
+/// Outcome of the work on one part of a document.
 enum Part {
-    /// Its chunks have their vectors.
+    /// The chunks of the document part have their vectors.
     Done,
-    /// It must wait: too much of its agent was changed a moment ago.
+    /// The document part must wait, since too many of the agent's chunks were changed recently.
     Waits,
-    /// It is another document by now.
+    /// The document was replaced or removed meanwhile.
     Gone,
 }
 
-/// What ended a part of a document.
-enum Failed {
-    Store(Fault),
-    Other(vctx_core::error::Error),
-}
-
-impl From<Fault> for Failed {
-    fn from(fault: Fault) -> Self {
-        Self::Store(fault)
-    }
-}
-
-impl From<vctx_core::error::Error> for Failed {
-    fn from(error: vctx_core::error::Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl From<Failed> for vctx_core::error::Error {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Store(fault) => fault.into(),
-            Failed::Other(error) => error,
-        }
-    }
-}
-
-/// 10: an index of a release before 3.12.9 wants no change of a chunk that it does not hold.
+/// Error 10: the vector index of a release before 3.12.9 refuses to change a chunk that it does not
+/// contain.
 fn is_refused_by_index(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::Arango { num: 10, .. })
 }
 
-/// 11: this user may not.
+/// Error 11: the database user lacks a right.
 fn is_forbidden(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::Arango { num: 11, .. })
 }
@@ -421,18 +430,7 @@ async fn measured_in_time(
     let limit = Duration::from_millis(REINDEX_MEASURE_MS);
     match tokio::time::timeout(limit, measured(admin, setting, lists, rows)).await {
         Ok(found) => Ok(found?.map(|found| json!(found))),
-        // It is measured when it serves.
+        // The measurement took too long. The index is measured later, when searches already use it.
         Err(_) => Ok(None),
     }
-}
-
-/// A server admits itself to the agents whose documents it finds.
-fn scope_of(document: &Lagging, actor: &Actor) -> Result<Scope> {
-    let tenant = document.tenant.clone().unwrap_or_default();
-    let prefix = format!("{tenant}:");
-    let name = match tenant.as_str() {
-        "" => document.agent_id.as_str(),
-        _ => document.agent_id.strip_prefix(&prefix).unwrap_or(&document.agent_id),
-    };
-    admit(&Principal { actor: actor.clone(), tenant }, name)
 }

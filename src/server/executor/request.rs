@@ -1,4 +1,4 @@
-//! A call as it came, and the reply it gets.
+//! The request for a call, and the reply to it.
 
 use std::sync::Arc;
 
@@ -8,53 +8,75 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::receipt;
-use vctx_core::policy::{Depends, Principal, Scope, Wording, admit};
+use vctx_core::policy::{Depends, Wording};
 use vctx_core::tools::Call;
+use vctx_core::trust::{Actor, Principal, Scope, admit};
 
-/// Hex digits of a key's hash in a log line.
+/// Number of hexadecimal digits of an idempotency key's hash in log lines.
 const KEY_HASH_DIGITS: usize = 16;
 
-/// A call with everything that stands around its arguments.
+/// A call with its arguments, caller, idempotency key and revision guard.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
-    /// Who calls.
+    /// The caller.
     pub principal: Principal,
-    /// Agent by name.
+    /// Name of the agent.
     pub agent: String,
-    /// What is asked.
+    /// The decoded call.
     pub call: Call,
-    /// Its arguments as they came, for the request hash.
+    /// The arguments as received; the request hash covers them.
     pub arguments: Map<String, Value>,
-    /// `Idempotency-Key` header or `idempotency_key` argument.
+    /// The idempotency key from the header `Idempotency-Key` or the argument `idempotency_key`.
     pub key: Option<String>,
-    /// What the caller builds on.
+    /// The revision that the caller builds on.
     pub guard: Option<Guard>,
-    /// How the caller is told what came of it, if the call came under another name than ours.
+    /// Translates the answer to another tool dialect, if the call used a tool name of that dialect.
     pub wording: Option<Arc<dyn Wording>>,
-    /// How the result is to stand in the queue; none: it is the caller's to append.
+    /// How the server appends the call's result to the queue; `None` if the server does not append
+    /// it.
     pub capture: Option<Capture>,
 }
 
-/// What a writing call builds on.
+/// The revision that a writing call builds on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Any revision: conflicts are recomputed here.
+    /// Any revision: after a conflict, the server computes the change again.
     Any,
-    /// This revision: a conflict goes back to the caller.
+    /// The given revision: on a conflict, the caller gets an error.
     Rev(String),
-    /// Nothing: what the call makes must not exist yet. Only an ingest builds on that.
+    /// No revision, since the document must not exist yet. Only an ingest may use this guard.
     Absent,
 }
 
 impl CallRequest {
-    /// The name under which the call came.
-    pub fn named(&self) -> &'static str {
+    /// Builds a call that the server itself makes, without idempotency key and guard.
+    pub(crate) fn internal<const N: usize>(
+        (principal, agent): (Principal, String),
+        call: impl Into<Call>,
+        arguments: [(&str, Value); N],
+    ) -> Self {
+        let arguments = arguments.map(|(name, value)| (name.to_owned(), value));
+        Self {
+            principal,
+            agent,
+            call: call.into(),
+            arguments: Map::from_iter(arguments),
+            key: None,
+            guard: None,
+            wording: None,
+            capture: None,
+        }
+    }
+
+    /// Returns the tool name that the caller used.
+    pub fn tool_name(&self) -> &'static str {
         self.wording.as_ref().map_or_else(|| self.call.name(), |wording| wording.name())
     }
 }
 
 impl Guard {
-    /// Reads `If-Match` or `_rev`: `*`, a revision with or without quotes, or nothing at all.
+    /// Parses a revision from `If-Match` or `_rev`: `*`, an empty text, or a revision with or
+    /// without quotes.
     pub fn parse(text: &str) -> Result<Self> {
         let bare = text.trim().trim_matches('"');
         match bare {
@@ -68,19 +90,50 @@ impl Guard {
     }
 }
 
-/// A reply: the envelope of design §5.
+/// The reply to a call: the envelope, which contains the result.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The JSON body.
+    /// The envelope as JSON.
     pub body: Value,
 }
 
-/// Hash of an agent's idempotency key: the record's document key.
+/// Derives the principal and the agent's name from the key of the agent's core, for calls that the
+/// server makes itself.
+pub(super) fn whose(actor: &Actor, tenant: &str, key: &str) -> (Principal, String) {
+    let prefix = format!("{tenant}:");
+    let agent = match tenant {
+        "" => key,
+        _ => key.strip_prefix(&prefix).unwrap_or(key),
+    };
+    (Principal { actor: actor.clone(), tenant: tenant.to_owned() }, agent.to_owned())
+}
+
+/// Returns the scope in which the server itself acts for an agent; the agent is given only by its
+/// core's key.
+pub(super) fn scope_of(actor: &Actor, tenant: &str, key: &str) -> Result<Scope> {
+    let (principal, agent) = whose(actor, tenant, key);
+    admit(&principal, &agent)
+}
+
+/// Returns the row limit of a page: the requested number, or `usual` if none was requested. Refuses
+/// 0 and more than `most`.
+pub(super) fn page_limit(limit: Option<u64>, (usual, most): (u64, u64)) -> Result<u64> {
+    match limit.unwrap_or(usual) {
+        limit if limit == 0 || limit > most => {
+            Err(Error::argument("limit", format!("use 1 to {most}")))
+        }
+        limit => Ok(limit),
+    }
+}
+
+/// Returns the hash of an agent and idempotency key, which is the document key of the call's
+/// record.
 pub(super) fn replay_key(scope: &Scope, key: &str) -> String {
     receipt::sha256(&format!("{}\0{key}", scope.key()))
 }
 
-/// The beginning of the hash of the key that a call came with, as log lines tell it: enough to find its audit row, and no key.
+/// Returns the first digits of the hash of a call's idempotency key; log lines contain it in place
+/// of the key.
 pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     let key = request.key.as_deref()?;
     let scope = admit(&request.principal, &request.agent).ok()?;
@@ -89,12 +142,13 @@ pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     Some(hash)
 }
 
-/// Hash of what a request asks that is not captured.
+/// Returns the hash of a request without its capture (how the result is appended to the queue).
 pub(super) fn request_hash_of(request: &CallRequest) -> String {
-    asked_hash(request.named(), &request.arguments)
+    asked_hash(request.tool_name(), &request.arguments)
 }
 
-/// Hash of the request, of what it asks and how it is captured: one that is captured is another request than the same one that is not.
+/// Returns the hash of a request including its capture. A call with a capture and the same call
+/// without a capture are two different requests.
 pub(super) fn request_hash(request: &CallRequest, asked: &str) -> String {
     match &request.capture {
         None => asked.to_owned(),
@@ -105,7 +159,7 @@ pub(super) fn request_hash(request: &CallRequest, asked: &str) -> String {
     }
 }
 
-/// Refuses what could not stand in a message.
+/// Refuses a capture that cannot become a queue message.
 pub(super) fn check_capture(request: &CallRequest) -> Result<()> {
     let Some(capture) = &request.capture else { return Ok(()) };
     let (field, name, bytes) = match capture {
@@ -122,7 +176,8 @@ pub(super) fn check_capture(request: &CallRequest) -> Result<()> {
     Ok(())
 }
 
-/// Hash of what a call asks, whatever the order of its arguments. One that is null is one that was left out: no tool takes it otherwise.
+/// Returns the hash of a tool name and its arguments; the order of the arguments does not change
+/// the hash. As in every tool, a null argument equals an absent one.
 pub(super) fn asked_hash(tool: &str, arguments: &Map<String, Value>) -> String {
     let given = arguments.iter().filter(|(_, value)| !value.is_null());
     let given: Map<String, Value> =
@@ -131,8 +186,8 @@ pub(super) fn asked_hash(tool: &str, arguments: &Map<String, Value>) -> String {
     receipt::sha256(&format!("{tool}\0{arguments}"))
 }
 
-/// The key of a writing call, or why it may not go on without one. A call that may have its key minted gets a fresh one;
-/// true means that it did.
+/// Returns the idempotency key of a call, and `true` if the key is new. A call that needs no key
+/// from the caller gets a new one; any other call without a key is refused.
 pub(super) fn key_of(
     request: &CallRequest,
     fresh: impl FnOnce() -> String,
@@ -156,7 +211,8 @@ fn required_key(key: Option<&str>) -> Result<&str> {
     }
 }
 
-/// Whether a writing call says what it builds on, or means any revision.
+/// Refuses a writing call that does not name the revision that it builds on, unless the call may
+/// build on any revision.
 pub(super) fn check_guarded(request: &CallRequest) -> Result<()> {
     if request.guard == Some(Guard::Absent) && request.call.depends() != Depends::Manifest {
         return Err(Error::argument(
@@ -190,7 +246,7 @@ mod tests {
         assert_eq!(hash(json!({"limit": 3, "query": "tide"})), plain);
         assert_eq!(hash(json!({"limit": 3, "page_token": null, "query": "tide"})), plain);
         assert_ne!(hash(json!({"limit": 4, "query": "tide"})), plain);
-        // Inside of what is stored as it came a null is a value.
+        // Inside a JSON value that is stored unchanged, a null counts as a value.
         let kept = |provenance: Value| hash(json!({"query": "tide", "provenance": provenance}));
         assert_ne!(kept(json!({"source": null})), kept(json!({})));
     }

@@ -1,51 +1,43 @@
-//! Retention from outside the thinking rooms: whose turn it is, and the write that takes texts away.
+//! Finds agents with texts that are older than the retention policy allows, and removes these
+//! texts.
 
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::executor::Executor;
-use super::request::CallRequest;
+use super::request::{CallRequest, whose};
+use crate::limits::EXPIRE_AGENTS_LOOKED;
 use crate::store::{self, DueAgent};
 use vctx_core::error::Result;
-use vctx_core::limits::EXPIRE_AGENTS_LOOKED;
-use vctx_core::policy::{Actor, Principal, Retention};
-use vctx_core::tools::{Call, ExpireRecall};
+use vctx_core::policy::Retention;
+use vctx_core::tools::ExpireRecall;
+use vctx_core::trust::Actor;
 
 impl Executor {
-    /// The same, with a policy of retention.
+    /// Sets the retention policy.
     #[must_use]
     pub fn with_retention(self, retention: Retention) -> Self {
         Self { retention, ..self }
     }
 
-    /// Whether anything ever goes by its age.
+    /// Returns whether the policy never removes texts by age.
     pub fn retains_for_ever(&self) -> bool {
         self.retention.recall_ttl_s().is_none()
     }
 
-    /// The next agents behind a key, and whether something of them is due.
+    /// Returns the agents whose keys follow a given key, and whether each of them has texts due for
+    /// removal.
     pub async fn due_agents(&self, after: &str) -> Result<Vec<DueAgent>> {
-        let before = self.retention.before(self.clock.unix_ms());
-        self.patiently(|| store::due_agents(&self.ro, after, &before, EXPIRE_AGENTS_LOOKED)).await
+        let before = self.retention.before(self.kernel.clock.unix_ms());
+        self.kernel.read(|ro| store::due_agents(ro, after, &before, EXPIRE_AGENTS_LOOKED)).await
     }
 
-    /// Takes some of what is due from an agent; true if something went and there may be more.
+    /// Removes some due texts of an agent. Returns `true` if any texts were removed; in this case,
+    /// more texts may be due.
     pub async fn expire(&self, agent: &DueAgent, actor: &Actor) -> Result<bool> {
-        let prefix = format!("{}:", agent.tenant);
-        let name = match agent.tenant.as_str() {
-            "" => agent.key.as_str(),
-            _ => agent.key.strip_prefix(&prefix).unwrap_or(&agent.key),
-        };
-        let before = self.retention.before(self.clock.unix_ms());
-        let request = CallRequest {
-            principal: Principal { actor: actor.clone(), tenant: agent.tenant.clone() },
-            agent: name.to_owned(),
-            arguments: Map::from_iter([("before".to_owned(), json!(before))]),
-            call: Call::ExpireRecall(ExpireRecall { before }),
-            key: None,
-            guard: None,
-            wording: None,
-            capture: None,
-        };
+        let before = self.retention.before(self.kernel.clock.unix_ms());
+        let arguments = [("before", json!(before))];
+        let whose = whose(actor, &agent.tenant, &agent.key);
+        let request = CallRequest::internal(whose, ExpireRecall { before }, arguments);
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["wrote"] == true)
     }

@@ -1,200 +1,128 @@
-//! The life of a call: admit, take the agent's turn, load or trust the cache, think, ask, apply, reply.
+//! Runs a writing call: waits for its turn to write to the agent, takes the cached or a fresh core,
+//! computes and writes the change, and replies.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tracing::Instrument as _;
-use tracing::field::Empty;
 
-use super::executor::{Executor, leaving, no_agent, patience};
-use super::figures::{occupancy, report, report_search, sample};
-use super::heartbeat;
+use super::call::{QUESTIONS_MAX, curious, worded};
+use super::envelope;
+use super::executor::Executor;
+use super::figures::report;
+use super::kernel::{leaving, no_agent};
 use super::request::{
-    CallRequest, Guard, Reply, asked_hash, check_capture, check_guarded, key_hash, key_of,
-    replay_key, request_hash,
+    CallRequest, Guard, asked_hash, check_guarded, key_of, replay_key, request_hash,
 };
 use super::turns::Turn;
-use super::{embedding, envelope};
-use crate::store::{
-    self, Applied, Fault, Record, Replay, Trips, apply, counted, open_archive, vector_setting,
-};
+use crate::executor::limits::PARTS_MS_MAX;
+use crate::store::{self, Applied, Fault, Record, Replay, apply};
 use vctx_base::clock::{self, iso8601};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CALL_MS, LEFTOVER_CONFLICTS,
-    LEFTOVER_LOOK_MS, MODEL_MS_MAX, PARTS_MS_MAX, QUESTIONS_MAX, REPLAY_S,
-};
-use vctx_core::memory::archive::VectorSetting;
+use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::receipt;
-use vctx_core::policy::{
-    Answers, Depends, Question, Scope, TEXT, VectorsAnswer, admit, changed_since,
-};
-use vctx_core::tools::{Call, Step};
+use vctx_core::policy::{Answers, Ctx, Depends, Question, Step, Stop, changed_since};
+use vctx_core::tools::Call;
+use vctx_core::trust::Scope;
 
-/// One call on its way.
-struct Run<'a> {
+/// Maximum number of parts of one eviction.
+const EVICT_PARTS_MAX: u32 = 64;
+/// Maximum number of recomputations of a call after conflicts (`conflict_retries_max`).
+const CONFLICT_RETRIES_MAX: u32 = 48;
+/// Number of conflicts after which a call searches for transactions of dead servers.
+const LEFTOVER_CONFLICTS: u32 = 6;
+/// Age of a call, in milliseconds, at which even one conflict starts the search for transactions of
+/// dead servers. One conflict is enough then: before the database reports a conflict, it waits up
+/// to a second for a locked key (ArangoDB: `--rocksdb.transaction-lock-timeout` 1000).
+const LEFTOVER_CALL_MS: u64 = 500;
+/// Pause between two searches for transactions of dead servers, in milliseconds.
+const LEFTOVER_LOOK_MS: u64 = 250;
+/// Lifetime of a call's record, in seconds: seven days. A later retry with the same idempotency key
+/// counts as a new call.
+const REPLAY_S: u64 = 7 * 24 * 3600;
+
+/// A writing call in progress.
+pub(super) struct Run<'a> {
     executor: &'a Executor,
     request: &'a CallRequest,
     scope: Scope,
-    /// The key that was made for this call, since its caller named none.
+    /// The idempotency key that the server made for this call, if the caller sent none.
     minted_key: Option<String>,
-    /// The caller's key, or the minted one.
+    /// The idempotency key of the call, sent by the caller or made by the server.
     key: String,
     replay_key: String,
-    /// Hash of tool and arguments.
+    /// Hash of the call's tool and arguments.
     asked: String,
     request_hash: String,
     begun: Instant,
     deadline: Instant,
     conflicts: u32,
     parts: u32,
-    /// Messages that those parts evicted.
+    /// Number of messages that earlier parts of this call evicted.
     evicted_in_parts: u64,
     faults: u32,
-    /// The revision that a part of this very call wrote: it stands in for the caller's own.
+    /// The revision that the last part of this call wrote; it replaces the caller's revision.
     own_rev: Option<String>,
-    /// Whether something was read behind the core that is thought on.
+    /// Whether the computation read further rows after it had read the core.
     looked: bool,
-    /// The revision on which this call was refused by what was read behind it.
+    /// The core's revision at the last refusal that depended on rows read after the core.
     refused_on: Option<String>,
 }
 
-/// A core to think on.
+/// The core on which a call is computed.
 struct Basis {
     core: Arc<Core>,
-    /// Whether it came from the cache: then nobody has looked the key up yet.
+    /// Whether the core comes from the cache. If so, the record of the call's key is not loaded
+    /// yet.
     guessed: bool,
 }
 
-/// What became of a call that only reads.
-enum Looked {
-    Done(Value),
-    /// It found something to keep, and has to write: with these answers.
-    Keeps(Box<Answers>),
-}
-
-enum Thought {
+/// Outcome of a call's computation.
+enum Outcome {
     Reply(Value),
     Apply(Box<Change>, bool),
-    /// Look again: the guess led to an answer that only a fresh core may give.
+    /// The cached core does not suffice for the call's answer, so a fresh core must be loaded.
     Fresh,
-    /// A model was asked outside the turn; think again on what is there now.
+    /// A model was asked, and other calls could write to the agent meanwhile, so the change must be
+    /// computed again with the current core.
     Again,
 }
 
-impl Executor {
-    /// Runs a call to its end, with one span, one log line and its metrics.
-    pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
-        let begun = clock::now();
-        let tool = request.call.name();
-        let key_hash = key_hash(request);
-        let span = tracing::info_span!(
-            "tool_call",
-            tool,
-            agent = request.agent,
-            key_hash,
-            outcome = Empty
-        );
-        let work = Box::pin(self.run(request, begun)).instrument(span.clone());
-        let (outcome, trips) = counted(work).await;
-        let took = begun.elapsed();
-        if let Err(error) = &outcome {
-            self.note_refused(request, error).await;
-        }
-        if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
-            report_search(search.n_probe.is_some(), body);
-        }
-        let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
-        span.record("outcome", code);
-        metrics::counter!(metric::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
-        metrics::histogram!(metric::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
-        self.measure(request, &outcome, trips, took);
-        let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
-        let (trips, tokens) = (trips.sent, occupancy(&outcome));
-        match &outcome {
-            Err(error) if error.code.status() >= 500 => {
-                tracing::error!(
-                    tool,
-                    agent = request.agent,
-                    key_hash,
-                    code,
-                    duration_ms,
-                    trips,
-                    error = error.chain(),
-                    "call failed"
-                );
-            }
-            _ => tracing::info!(
-                tool,
-                agent = request.agent,
-                key_hash,
-                code,
-                duration_ms,
-                trips,
-                tokens,
-                uid = request.principal.actor.uid,
-                "call"
-            ),
-        }
-        if let Err(error) = &outcome {
-            heartbeat::count_refusal(error);
-        }
-        let told = |error: Error| match &request.wording {
-            Some(wording) => {
-                let text = wording.refused(&error);
-                error.with(TEXT, text)
-            }
-            None => error,
-        };
-        outcome.map(|body| Reply { body }).map_err(told)
+/// Returns the time of the oldest message whose text the answer contains.
+fn oldest_text(call: &Call, response: &Map<String, Value>) -> Option<String> {
+    if !call.spec().tells_messages {
+        return None;
     }
+    let results = response.get("result")?.get("results")?.as_array()?;
+    let moments = results.iter().filter_map(|one| one.get("created_at")?.as_str());
+    moments.min().map(str::to_owned)
+}
 
-    /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
-    fn measure(
-        &self,
-        request: &CallRequest,
-        outcome: &Result<Value>,
-        trips: Trips,
-        took: Duration,
-    ) {
-        let gone = outcome.as_ref().is_err_and(|e| e.code == Code::AgentNotFound);
-        let Ok(scope) = admit(&request.principal, &request.agent) else { return };
-        if gone {
-            return;
-        }
-        let sample = sample(request, outcome, trips, took);
-        self.measures.note(&scope, self.clock.unix_ms(), self.session_idle_ms, &sample);
-    }
-
-    async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
-        let scope = admit(&request.principal, &request.agent)?;
-        // A search that was given a key may have kept something under it.
-        let keyed = request.call.mints_key() && request.key.is_some();
-        let mut found = Answers::default();
-        check_capture(request)?;
-        if !request.call.writes() && !keyed && request.capture.is_none() {
-            match self.read(request, &scope).await? {
-                Looked::Done(body) => return Ok(body),
-                Looked::Keeps(answers) => found = *answers,
-            }
-        }
-        let (key, minted) = key_of(request, || self.ids.key())?;
+impl<'a> Run<'a> {
+    /// Makes a writing call from a request: determines its idempotency key and deadline, and checks
+    /// its guard.
+    pub(super) fn begin(
+        executor: &'a Executor,
+        request: &'a CallRequest,
+        scope: Scope,
+        begun: Instant,
+    ) -> Result<Self> {
+        let (key, minted) = key_of(request, || executor.kernel.ids.key())?;
         check_guarded(request)?;
         let limit = match &request.call {
-            Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
+            Call::EvictFifo(_) if executor.kernel.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
             Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
                 CALL_MS_MAX + PARTS_MS_MAX
             }
             _ => CALL_MS_MAX,
         };
-        let asked = asked_hash(request.named(), &request.arguments);
-        let run = Run {
-            executor: self,
+        let asked = asked_hash(request.tool_name(), &request.arguments);
+        Ok(Self {
+            executor,
             request,
             replay_key: replay_key(&scope, &key),
             minted_key: minted.then(|| key.clone()),
@@ -211,194 +139,11 @@ impl Executor {
             own_rev: None,
             looked: false,
             refused_on: None,
-        };
-        Box::pin(run.write(found)).await
+        })
     }
 
-    /// Logs what was refused though it is well formed: chunks that are naive, of which nothing is stored but that they were offered, and
-    /// tainted text on its way into the core.
-    async fn note_refused(&self, request: &CallRequest, error: &Error) {
-        if error.code == Code::TaintedContent
-            && let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await
-        {
-            tracing::error!(error = fault.chain(), "a refused promotion could not be noted");
-        }
-        if error.code != Code::LateChunkingRequired {
-            return;
-        }
-        let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
-        metrics::counter!(metric::CHUNKS, "outcome" => "refused").increment(refused);
-        if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
-            tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
-        }
-    }
-
-    /// Runs a reading call on the socket for reads.
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
-        let mut answers = Answers::default();
-        let core = match &request.call {
-            Call::SearchArchival(search) if search.page_token.is_none() => {
-                let opened = self.patiently(|| open_archive(&self.ro, scope)).await?;
-                let core = Arc::new(opened.core.ok_or_else(no_agent)?);
-                let vectors = self.vectors(opened.setting, core.archived.chunks).await?;
-                answers.vectors = Some(vectors);
-                core
-            }
-            _ => self.fresh(scope, "", patience()).await?.0,
-        };
-        for _ in 0..QUESTIONS_MAX {
-            let around = self.surroundings(scope, request, &core, "", "");
-            match request.call.step(around, &core, &answers)? {
-                Step::Read(result) => {
-                    return Ok(Looked::Done(envelope::of_read(
-                        &core,
-                        worded(request, result),
-                        self.clock.unix_ms(),
-                    )));
-                }
-                Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
-                Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
-                    return Ok(Looked::Keeps(Box::new(answers.lasting())));
-                }
-                Step::Write(_) | Step::Part(_) => {
-                    return Err(Error::new(Code::Internal, "a reading tool wants to write"));
-                }
-            }
-        }
-        Err(curious())
-    }
-
-    async fn ask(
-        &self,
-        question: Question,
-        answers: &mut Answers,
-        scope: &Scope,
-        core: &Core,
-    ) -> Result<()> {
-        let question = match question {
-            Question::Vectors { chunks } => {
-                let setting = vector_setting(&self.ro).await?;
-                answers.vectors = Some(self.vectors(setting, chunks).await?);
-                return Ok(());
-            }
-            Question::EmbedQuery { text, with } => {
-                return embedding::query(&self.embedders, text, &with, answers).await;
-            }
-            Question::Embed { document, spans, with } => {
-                let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
-                answers.embeddings = Some(made);
-                answers.embedded_with = Some(with);
-                return Ok(());
-            }
-            Question::EmbedAlone { texts, with } => {
-                answers.alone = Some(embedding::alone(&self.embedders, &texts, &with).await?);
-                return Ok(());
-            }
-            Question::EmbedNext { document, spans, with } => {
-                let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
-                answers.next_embeddings = Some((with, made));
-                return Ok(());
-            }
-            Question::Recall { query, now_ms } => {
-                answers.recall = Some(self.recall(scope, query, now_ms).await?);
-                return Ok(());
-            }
-            Question::Schedule { name } => {
-                let seen = self.patiently(|| store::looked_at(&self.ro, scope, &name)).await?;
-                answers.schedule = Some(seen);
-                return Ok(());
-            }
-            Question::Forget(asked) => {
-                answers.forget = Some(self.forget_found(scope, core, &asked).await?);
-                return Ok(());
-            }
-            Question::ForgetStep { key } => {
-                answers.forget_step = Some(self.forget_look(scope, &key).await?);
-                return Ok(());
-            }
-            Question::Due { before } => {
-                answers.due = Some(store::due(&self.ro, scope, core, &before).await?);
-                return Ok(());
-            }
-            Question::Trace(query) => {
-                answers.traced = Some(self.trace(scope, &query).await?);
-                return Ok(());
-            }
-            Question::Traced { places } => {
-                answers.vertices = Some(self.vertices(scope, &places).await?);
-                return Ok(());
-            }
-            Question::EmbedParts(upload) => {
-                let made = self.embed_parts(&upload, scope).await?;
-                answers.embeddings = Some(made);
-                answers.embedded_with = Some(upload.with);
-                return Ok(());
-            }
-            Question::KeepPart(given) => {
-                answers.gathered = Some(self.gather(&given, scope).await?);
-                return Ok(());
-            }
-            other => other,
-        };
-        let counter = Arc::clone(self.counters.of(core.encoding));
-        let model = self.model.as_ref();
-        super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
-        if answers.nearest.as_ref().is_some_and(|found| found.rows.is_none()) {
-            self.archive.failed();
-        }
-        if let Some(queue) = &mut answers.queue {
-            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
-            // the guard of the write will tell.
-            queue.retain(|message| message.seq < core.queue.next_seq);
-        }
-        Ok(())
-    }
-
-    /// What the vectors of this database are; whether an index serves them is asked only where that matters.
-    async fn vectors(&self, setting: Option<VectorSetting>, chunks: u64) -> Result<VectorsAnswer> {
-        let exact_rows_max = self.archive.settings.exact_rows_max;
-        let index_ready = match &setting {
-            Some(setting) if chunks > exact_rows_max => {
-                self.archive.serves(&self.ro, &setting.attribute()).await?
-            }
-            Some(_) | None => false,
-        };
-        if index_ready && self.archive.unsettled() {
-            self.archive.nudge();
-        }
-        let filters_first = self.archive.settings.filters_first;
-        Ok(VectorsAnswer { setting, index_ready, exact_rows_max, filters_first })
-    }
-}
-
-/// A result, told in the words of its caller where they are not ours.
-fn worded(request: &CallRequest, mut result: Map<String, Value>) -> Map<String, Value> {
-    if let Some(wording) = &request.wording {
-        result.insert(TEXT.into(), wording.told(&result).into());
-    }
-    result
-}
-
-/// Tools that answer with texts of messages.
-const TELLERS: [&str; 3] = ["search_recall", "recall_dates", "trace_memory"];
-
-/// When the oldest of the messages was said whose texts an answer holds.
-fn oldest_text(tool: &str, response: &Map<String, Value>) -> Option<String> {
-    if !TELLERS.contains(&tool) {
-        return None;
-    }
-    let results = response.get("result")?.get("results")?.as_array()?;
-    let moments = results.iter().filter_map(|one| one.get("created_at")?.as_str());
-    moments.min().map(str::to_owned)
-}
-
-fn curious() -> Error {
-    Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions"))
-}
-
-impl Run<'_> {
-    /// Runs a writing call, with what is known already.
-    async fn write(mut self, mut answers: Answers) -> Result<Value> {
+    /// Runs the writing call, starting with the given answers.
+    pub(super) async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
             let mut turn = Some(self.turn().await?);
@@ -410,22 +155,16 @@ impl Run<'_> {
                 self.take_up_parts().await?;
             }
             self.looked = false;
-            let thought = match self.think(&basis, &mut answers, &mut turn).await {
-                Err(error) if self.may_be_done(&basis.core, &error) => Thought::Fresh,
-                thought => thought?,
+            let outcome = match self.think(&basis, &mut answers, &mut turn).await {
+                Err(error) if self.may_be_done(&basis.core, &error) => Outcome::Fresh,
+                outcome => outcome?,
             };
-            let (change, part) = match thought {
-                Thought::Reply(body) => return Ok(body),
-                Thought::Apply(change, part) => (change, part),
-                Thought::Fresh | Thought::Again => {
+            let (change, part) = match outcome {
+                Outcome::Reply(body) => return Ok(body),
+                Outcome::Apply(change, part) => (change, part),
+                Outcome::Fresh | Outcome::Again => {
                     trust = false;
-                    answers.queue = None;
-                    answers.archive = None;
-                    answers.cited = None;
-                    answers.due = None;
-                    answers.schedule = None;
-                    answers.forget = None;
-                    answers.forget_step = None;
+                    answers.keep_lasting();
                     self.in_time()?;
                     continue;
                 }
@@ -433,7 +172,7 @@ impl Run<'_> {
             let written = self.apply(*change, part).await?;
             drop(turn);
             match written {
-                Some(Thought::Reply(body)) => return Ok(body),
+                Some(Outcome::Reply(body)) => return Ok(body),
                 _ => {
                     trust = part;
                     answers = Answers::default();
@@ -443,34 +182,38 @@ impl Run<'_> {
         }
     }
 
-    /// The agent's turn, waited for no longer than the call may take.
+    /// Waits until no other call writes to the agent, at most until the call's deadline.
     async fn turn(&self) -> Result<Turn> {
-        let turn = self.executor.turns.take(self.scope.key());
+        let turn = self.executor.kernel.turns.take(self.scope.key());
         match tokio::time::timeout_at(self.deadline.into(), turn).await {
             Ok(turn) => turn,
             Err(_) => Err(self.late()),
         }
     }
 
-    /// The core to think on: the cached one as a first guess, else a fresh one with the key looked up.
+    /// Returns the core for the computation: the cached core, or a fresh core if there is none or
+    /// it did not suffice. A fresh core is loaded with the record of the call's key; if the call is
+    /// already done, returns that record.
     async fn basis(&self, trust: bool) -> Result<std::result::Result<Basis, Replay>> {
-        if let Some(core) = self.executor.cores.get(self.scope.key()).filter(|_| trust) {
+        if let Some(core) = self.executor.kernel.cores.get(self.scope.key()).filter(|_| trust) {
             return Ok(Ok(Basis { core, guessed: true }));
         }
-        let loaded = self.executor.fresh(&self.scope, &self.replay_key, self.deadline).await;
+        let loaded = self.executor.kernel.fresh(&self.scope, &self.replay_key, self.deadline).await;
         if loaded.is_err() {
-            self.executor.cores.drop(self.scope.key());
+            self.executor.kernel.cores.drop(self.scope.key());
         }
         let (core, replay) = loaded?;
-        self.executor.cores.put(Arc::clone(&core));
+        self.executor.kernel.cores.put(Arc::clone(&core));
         Ok(match replay {
             Some(replay) => Err(replay),
             None => Ok(Basis { core, guessed: false }),
         })
     }
 
-    /// Whether a refusal may be due to this very call, done elsewhere with the same key: core and key are read at once, but what was asked for
-    /// was read later. Then both are read again; a refusal on the same revision stands.
+    /// Returns whether another server may have caused the refusal by running the same call. The
+    /// core and the key's record are read together, but other rows are read later. The other server
+    /// may have written between the two reads. In this case, the core and the record are read
+    /// again; a second refusal at the same revision is final.
     fn may_be_done(&mut self, core: &Core, error: &Error) -> bool {
         let doubts = self.looked
             && error.code.status() < 500
@@ -481,48 +224,77 @@ impl Run<'_> {
         doubts
     }
 
-    /// Thinks until there is a change. The turn is given back while a model is asked.
+    /// Computes the call until it yields a change or a reply. While a model is asked, other calls
+    /// may write to the agent.
     async fn think(
         &mut self,
         basis: &Basis,
         answers: &mut Answers,
         turn: &mut Option<Turn>,
-    ) -> Result<Thought> {
+    ) -> Result<Outcome> {
         let core = &basis.core;
         if let Err(error) = self.check_guard(core) {
-            return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) };
+            return if basis.guessed { Ok(Outcome::Fresh) } else { Err(error) };
         }
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
             self.executor.prepare(self.request, core, answers).await?;
-            let asked = if self.request.call.goes_round() { self.asked.as_str() } else { "" };
+            let asked = if self.request.call.spec().in_chains { self.asked.as_str() } else { "" };
             let around =
                 self.executor.surroundings(&self.scope, self.request, core, key_hash, asked);
-            match self.request.call.step(around, core, answers) {
-                Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
-                Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
-                Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
-                // That there is nothing to write is no more to be believed on a guess than an error.
-                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
-                Ok(Step::Read(result)) => {
-                    let now = self.executor.clock.unix_ms();
-                    let result = worded(self.request, result);
-                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
+            match self.request.call.step(&Ctx { around, core, answers }) {
+                Err(Stop::Fail(error)) => {
+                    return if basis.guessed { Ok(Outcome::Fresh) } else { Err(error) };
                 }
-                Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
-                Ok(Step::Ask(question)) => {
+                Ok(Step::Write(change)) => return Ok(Outcome::Apply(change, false)),
+                Ok(Step::Part(change)) => return Ok(Outcome::Apply(change, true)),
+                // A cached core may be outdated, so a result without a change, like an error, is
+                // final only if the core is fresh.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Outcome::Fresh),
+                Ok(Step::Read(result)) => {
+                    let now = self.executor.kernel.clock.unix_ms();
+                    let result = worded(self.request, result);
+                    return Ok(Outcome::Reply(envelope::of_read(core, result, now)));
+                }
+                Err(Stop::Ask(_)) if basis.guessed => return Ok(Outcome::Fresh),
+                Err(Stop::Ask(question)) => {
                     self.looked = true;
-                    let slow = match question {
-                        Question::Summary { may_wait: true, .. } => self.executor.model.is_some(),
+                    let slow = match *question {
+                        Question::Summary { may_wait: true, .. } => {
+                            self.executor.kernel.model.is_some()
+                        }
                         Question::EmbedParts(_) => true,
-                        _ => false,
+                        Question::Summary { may_wait: false, .. }
+                        | Question::Queue { .. }
+                        | Question::Calls { .. }
+                        | Question::Recall { .. }
+                        | Question::Entries { .. }
+                        | Question::Page { .. }
+                        | Question::Archive { .. }
+                        | Question::Vectors { .. }
+                        | Question::Nearest(_)
+                        | Question::Words(_)
+                        | Question::Passages { .. }
+                        | Question::Schedule { .. }
+                        | Question::Dated(_)
+                        | Question::Due { .. }
+                        | Question::Forget(_)
+                        | Question::ForgetStep { .. }
+                        | Question::Trace(_)
+                        | Question::Traced { .. }
+                        | Question::Cited { .. }
+                        | Question::EmbedQuery { .. }
+                        | Question::Embed { .. }
+                        | Question::EmbedAlone { .. }
+                        | Question::EmbedNext { .. }
+                        | Question::KeepPart(_) => false,
                     };
                     if slow {
                         drop(turn.take());
-                        self.executor.ask(question, answers, &self.scope, core).await?;
-                        return Ok(Thought::Again);
+                        self.executor.answer(*question, answers, &self.scope, core).await?;
+                        return Ok(Outcome::Again);
                     }
-                    self.executor.ask(question, answers, &self.scope, core).await?;
+                    self.executor.answer(*question, answers, &self.scope, core).await?;
                     self.check_manifest(answers)?;
                 }
             }
@@ -530,8 +302,9 @@ impl Run<'_> {
         Err(curious())
     }
 
-    /// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest
-    /// moves: if it changes between this look and the write, the write is stale.
+    /// Refuses an ingest if the document has changed since the caller read it. A concurrent ingest
+    /// after this check makes the write fail, since every ingest changes the core's revision and
+    /// the core was read before the document.
     fn check_manifest(&self, answers: &Answers) -> Result<()> {
         let Some(archive) = &answers.archive else { return Ok(()) };
         let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
@@ -544,13 +317,13 @@ impl Run<'_> {
             return Ok(());
         }
         let message = match now {
-            Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
-            None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+            Some(_) => "the document was ingested since: send its _rev to replace it, or \"*\"",
+            None => "the document is not in the archive: send \"*\" or an empty _rev to ingest it",
         };
         Err(Error::new(Code::RevisionStale, message).with("_rev", now))
     }
 
-    /// Whether what the caller builds on still holds for this call.
+    /// Refuses a call if the texts on which it depends have changed since the caller's revision.
     fn check_guard(&self, core: &Core) -> Result<()> {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
         if self.request.call.depends() == Depends::Manifest {
@@ -566,14 +339,15 @@ impl Run<'_> {
         }
         Err(Error::new(
             Code::RevisionStale,
-            "what this call builds on has changed: read it again and send the new _rev",
+            "a text that this call builds on has changed: read it again and send the new _rev",
         )
         .with("_rev", core.rev.as_str())
         .with("changed", changed))
     }
 
-    /// Whether a revision that no longer holds may have been outdated by a part of this very call: then something was evicted
-    /// since, with a new summary unless the call wants none.
+    /// Returns whether an earlier part of this call may have made the caller's revision outdated.
+    /// This is possible only if messages were evicted since that revision, or if the call itself is
+    /// an eviction.
     fn may_have_parts(&self, core: &Core) -> bool {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return false };
         let seen = core.version_of(self.own_rev.as_ref().unwrap_or(rev));
@@ -582,11 +356,12 @@ impl Run<'_> {
         may_evict && self.check_guard(core).is_err()
     }
 
-    /// Finds the parts that an earlier try of this call wrote: what they changed is no news to the caller.
+    /// Finds the parts of this call that an earlier attempt wrote. The caller's revision stays
+    /// valid in spite of the changes that these parts made.
     async fn take_up_parts(&mut self) -> Result<()> {
         while self.parts <= EVICT_PARTS_MAX {
             let key = self.part_key();
-            let found = self.executor.fresh(&self.scope, &key, self.deadline).await?.1;
+            let found = self.executor.kernel.fresh(&self.scope, &key, self.deadline).await?.1;
             let Some(replay) = found else { return Ok(()) };
             self.take_part(&replay);
         }
@@ -605,7 +380,7 @@ impl Run<'_> {
         self.own_rev = Some(rev);
     }
 
-    /// The answer of a call counts what its parts evicted too.
+    /// Adds to the call's answer the messages that earlier parts of the call evicted.
     fn sum_up_parts(&self, change: &mut Change) {
         if self.parts == 0 {
             return;
@@ -617,20 +392,22 @@ impl Run<'_> {
         }
     }
 
-    /// A part has a key of its own, derived from the call's and its place, so that it happens once too.
+    /// Returns the idempotency key of the next part. It is derived from the call's key and the
+    /// part's number, so that each part is written once.
     fn part_key(&self) -> String {
         receipt::sha256(&format!("{}\0part\0{}", self.replay_key, self.parts))
     }
 
-    /// Writes a change. `None` means: nothing is certain or a part is done, think again.
-    async fn apply(&mut self, mut change: Change, part: bool) -> Result<Option<Thought>> {
+    /// Writes a change. Returns `None` if the call must be computed again: the outcome is unknown,
+    /// another writer was faster, or the change was only a part of the call.
+    async fn apply(&mut self, mut change: Change, part: bool) -> Result<Option<Outcome>> {
         if !part {
             self.sum_up_parts(&mut change);
         }
         let record = self.record(&change, part);
         let executor = self.executor;
         let applied = tokio::select! {
-            applied = apply(&executor.rw, &self.scope, &change, &record, executor.mode) => applied,
+            applied = apply(&executor.kernel.rw, &self.scope, &change, &record, executor.kernel.mode) => applied,
             never = self.clear_leftovers() => match never {},
         };
         let key = self.scope.key();
@@ -638,42 +415,42 @@ impl Run<'_> {
             Ok(Applied::Written(rev)) => {
                 let mut core = change.after.clone();
                 core.rev.clone_from(&rev);
-                executor.cores.put(Arc::new(core));
+                executor.kernel.cores.put(Arc::new(core));
                 report(&change, self.request.call.name());
-                if change.ingest.is_some() {
+                if change.ingest().is_some() {
                     executor.archive.nudge();
                 }
                 if part {
-                    let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
+                    let evicted = change.evict().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
                     return Ok(None);
                 }
-                Ok(Some(Thought::Reply(envelope::finished(record.response, &rev, false))))
+                Ok(Some(Outcome::Reply(envelope::finished(record.response, &rev, false))))
             }
             Ok(Applied::Seen(replay)) if part => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 self.take_part(&replay);
                 Ok(None)
             }
-            Ok(Applied::Seen(replay)) => self.replay(replay).map(|body| Some(Thought::Reply(body))),
+            Ok(Applied::Seen(replay)) => self.replay(replay).map(|body| Some(Outcome::Reply(body))),
             Ok(Applied::NoAgent) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 Err(no_agent())
             }
             Ok(Applied::Leaving) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 Err(leaving())
             }
             Ok(Applied::Stale) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Raced) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Unknown) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 self.repeat(Fault {
                     kind: store::FaultKind::Lost,
                     message: "commit not confirmed".into(),
@@ -681,51 +458,55 @@ impl Run<'_> {
                 .await
             }
             Err(fault) => {
-                executor.cores.drop(key);
+                executor.kernel.cores.drop(key);
                 self.repeat(fault).await
             }
         }
     }
 
-    async fn repeat(&mut self, fault: Fault) -> Result<Option<Thought>> {
+    async fn repeat(&mut self, fault: Fault) -> Result<Option<Outcome>> {
         metrics::counter!(metric::RECOMPUTED, "why" => "fault").increment(1);
-        self.executor.pause(fault, &mut self.faults, self.deadline).await.map(|()| None)
+        self.executor.kernel.pause(fault, &mut self.faults, self.deadline).await.map(|()| None)
     }
 
-    /// Another writer was faster. A fresh look decides: a caller that builds on one revision learns there whether it still holds.
+    /// Prepares another computation after a conflict. That computation will load a fresh core,
+    /// which shows whether the caller's revision is still valid.
     async fn recompute(&mut self) -> Result<()> {
         self.conflicts += 1;
         metrics::counter!(metric::RECOMPUTED, "why" => "conflict").increment(1);
         if self.conflicts > CONFLICT_RETRIES_MAX {
             return Err(Error::new(
                 Code::Conflict,
-                "other writers were faster each time: retry later with the same key",
+                "at each attempt, another write changed the memory first: retry later with the same key",
             )
             .with("retry_after_ms", 50));
         }
         if self.conflicts > 1 {
-            // Short while others are only faster, longer when somebody seems to hold on to it.
+            // The pause is short after few conflicts, and longer when another writer seems to hold
+            // a lock.
             let ceiling = match u64::from(self.conflicts) {
                 few @ ..=16 => few * 2,
                 many => (many - 8) * 8,
             };
-            tokio::time::sleep(Duration::from_millis(self.executor.ids.below(ceiling))).await;
+            tokio::time::sleep(Duration::from_millis(self.executor.kernel.ids.below(ceiling)))
+                .await;
         }
         Ok(())
     }
 
-    /// After some conflicts in a row, a transaction that a dead server left behind may hold the locks: it is looked for while this call
-    /// waits for them. One look at a time for all calls of this server, which remember together since when each has been there.
+    /// While this call waits, searches for transactions of dead servers, since after several
+    /// conflicts the locks may belong to one of them. All calls of the server share one search,
+    /// which remembers when it first saw each transaction.
     async fn clear_leftovers(&self) -> Infallible {
         let waited = self.begun.elapsed() > Duration::from_millis(LEFTOVER_CALL_MS);
         if self.conflicts == 0 || (self.conflicts < LEFTOVER_CONFLICTS && !waited) {
             return std::future::pending().await;
         }
         loop {
-            if let Ok(mut leftovers) = self.executor.leftovers.try_lock()
-                && let Err(fault) = leftovers.look(&self.executor.rw).await
+            if let Ok(mut leftovers) = self.executor.kernel.leftovers.try_lock()
+                && let Err(fault) = leftovers.look(&self.executor.kernel.rw).await
             {
-                tracing::debug!(%fault, "no look at the running transactions");
+                tracing::debug!(%fault, "cannot list the running transactions");
             }
             tokio::time::sleep(Duration::from_millis(LEFTOVER_LOOK_MS)).await;
         }
@@ -751,7 +532,8 @@ impl Run<'_> {
     }
 
     fn replay(&self, replay: Replay) -> Result<Value> {
-        // Of what was forgotten there is no hash either: nobody can hold a guess against it.
+        // The record of a forgotten request has no hash, so that no guessed text can be tested
+        // against the hash.
         if !replay.request_hash.is_empty() && replay.request_hash != self.request_hash {
             return Err(Error::new(
                 Code::IdempotencyKeyReused,
@@ -768,13 +550,13 @@ impl Run<'_> {
     }
 
     fn record(&self, change: &Change, part: bool) -> Record {
-        let now = self.executor.clock.unix_ms();
+        let now = self.executor.kernel.clock.unix_ms();
         let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
         let mut response = envelope::of_change(change);
         if let Some(key) = &self.minted_key {
             response.insert("idempotency_key".into(), key.as_str().into());
         }
-        let texts_since = oldest_text(self.request.call.name(), &response);
+        let texts_since = oldest_text(&self.request.call, &response);
         Record {
             replay_key,
             key: self.key.clone(),

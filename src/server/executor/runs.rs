@@ -1,25 +1,27 @@
-//! What runs need beside calls: the window as values, what a key was answered before, a counter, ids and the time.
+//! Provides the data that runs read from the executor: the window, stored answers, token counters,
+//! ids and the time.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::executor::{Executor, no_agent, patience};
-use super::prompt::ExpiredRun;
-use super::request::{CallRequest, replay_key};
-use crate::store;
-use vctx_core::context::{Window, assemble};
+use super::executor::Executor;
+use super::kernel::{no_agent, patience};
+use super::request::{CallRequest, replay_key, whose};
+use crate::executor::limits::QUEUE_ROWS_MAX;
+use crate::store::{self, ExpiredRun};
 use vctx_core::error::Result;
-use vctx_core::limits::QUEUE_ROWS_MAX;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::run::RunReason;
 use vctx_core::memory::{Encoding, TokenCounter};
-use vctx_core::policy::{Actor, Principal, admit};
-use vctx_core::tools::{Call, EndRun};
+use vctx_core::tools::EndRun;
+use vctx_core::trust::{Actor, Principal, Scope, admit};
+use vctx_core::window::{Window, assemble};
 
 impl Executor {
-    /// The core as it is now, and what a call with that key was answered, if there was one.
+    /// Returns the current core, and the stored answer to an earlier call with the given
+    /// idempotency key, if any.
     pub async fn peek(
         &self,
         principal: &Principal,
@@ -27,21 +29,31 @@ impl Executor {
         key: &str,
     ) -> Result<(Arc<Core>, Option<Value>)> {
         let scope = admit(principal, agent)?;
-        let (core, replay) = self.fresh(&scope, &replay_key(&scope, key), patience()).await?;
+        let (core, replay) =
+            self.kernel.fresh(&scope, &replay_key(&scope, key), patience()).await?;
         Ok((core, replay.map(|replay| replay.response)))
     }
 
-    /// The core and its rendered window.
-    pub async fn window(&self, principal: &Principal, agent: &str) -> Result<(Core, Window)> {
+    /// Returns an agent's core and queue.
+    pub(super) async fn queued(
+        &self,
+        principal: &Principal,
+        agent: &str,
+    ) -> Result<(Scope, Core, Vec<Message>)> {
         let scope = admit(principal, agent)?;
-        let loaded =
-            self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
-        let (core, queue) = loaded.ok_or_else(no_agent)?;
+        let found = self.kernel.read(|ro| store::load_context(ro, &scope, QUEUE_ROWS_MAX)).await?;
+        let (core, queue) = found.ok_or_else(no_agent)?;
+        Ok((scope, core, queue))
+    }
+
+    /// Returns an agent's core and the rendered window.
+    pub async fn window(&self, principal: &Principal, agent: &str) -> Result<(Core, Window)> {
+        let (_, core, queue) = self.queued(principal, agent).await?;
         let window = assemble(&core, &queue);
         Ok((core, window))
     }
 
-    /// Messages from a seq on, so many at most.
+    /// Returns an agent's messages from the given position on, at most `limit`.
     pub async fn said_from(
         &self,
         principal: &Principal,
@@ -50,11 +62,12 @@ impl Executor {
         limit: u64,
     ) -> Result<Vec<Message>> {
         let scope = admit(principal, agent)?;
-        let rows = self.patiently(|| store::page(&self.ro, &scope, from_seq, limit)).await?;
+        let rows = self.kernel.read(|ro| store::page(ro, &scope, from_seq, limit)).await?;
         Ok(rows.into_iter().map(|row| row.message).collect())
     }
 
-    /// Ends a run whose lease is over, by a write like any other; true if it was ended here. The same request may still go on with it.
+    /// Ends a run with an expired lease by an ordinary write. Returns `true` if this call ended the
+    /// run. The run's caller can still continue the run by repeating the request.
     pub async fn end_expired(&self, dead: &ExpiredRun, actor: &Actor) -> Result<bool> {
         let call = EndRun {
             run: dead.run.clone(),
@@ -62,32 +75,25 @@ impl Executor {
             reason: RunReason::Cancelled,
             told: Map::from_iter([("by".to_owned(), "sweep".into())]),
         };
-        let request = CallRequest {
-            principal: Principal { actor: actor.clone(), tenant: dead.tenant.clone() },
-            agent: dead.agent.clone(),
-            call: Call::EndRun(Box::new(call)),
-            arguments: Map::from_iter([("run".to_owned(), dead.run.as_str().into())]),
-            key: None,
-            guard: None,
-            capture: None,
-            wording: None,
-        };
+        let arguments = [("run", dead.run.as_str().into())];
+        let whose = whose(actor, &dead.tenant, &dead.key);
+        let request = CallRequest::internal(whose, call, arguments);
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["ended"] == true)
     }
 
-    /// The counter of an encoding.
+    /// Returns the token counter of an encoding.
     pub fn counter(&self, encoding: Encoding) -> Arc<dyn TokenCounter> {
-        Arc::clone(self.counters.of(encoding))
+        Arc::clone(self.kernel.counters.of(encoding))
     }
 
-    /// A name that nothing else has.
+    /// Returns a new unique id.
     pub fn fresh_id(&self) -> String {
-        self.ids.key()
+        self.kernel.ids.key()
     }
 
-    /// Server time in milliseconds.
+    /// Returns the server's time in milliseconds.
     pub fn unix_ms(&self) -> u64 {
-        self.clock.unix_ms()
+        self.kernel.clock.unix_ms()
     }
 }

@@ -1,22 +1,24 @@
-//! Schedules from outside the thinking rooms: giving and reading them, firing what is due, and who runs because of it.
+//! Stores, reads and fires schedules, and manages the leases of the runs that schedules start.
 
-use std::time::Duration;
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
-
-use super::executor::{Executor, leaving, no_agent, patience};
-use super::request::CallRequest;
-use crate::store::{self, CutRun, DueTick, DueTicks, Fault};
+use super::executor::Executor;
+use super::kernel::{leaving, no_agent, patience};
+use super::request::{CallRequest, scope_of, whose};
+use crate::limits::{SCHEDULES_PER_AGENT_MAX, TICK_RUN_LEASE_MS};
+use crate::store::{self, CutRun, DueTick, DueTicks};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    SCHEDULE_RACES_MAX, SCHEDULES_PER_AGENT_MAX, TICK_RUN_LEASE_MS, TICK_WAIT_MS,
-};
 use vctx_core::memory::schedule::tick_key;
-use vctx_core::policy::{Actor, Principal, Scope, admit, check_name};
-use vctx_core::tools::{Call, FireTick, PutSchedule};
+use vctx_core::tools::{FireTick, PutSchedule};
+use vctx_core::trust::{Actor, Principal, admit, check_name};
+
+/// First and longest wait before a failed tick is fired again, in milliseconds; the wait doubles
+/// after each failure.
+const TICK_WAIT_MS: (u64, u64) = (1_000, 300_000);
 
 impl Executor {
-    /// Makes a schedule, or changes the one of that name; true if there was none.
+    /// Creates a schedule, or changes the existing schedule with this name. Returns `true` if the
+    /// schedule is new.
     pub async fn put_schedule(
         &self,
         principal: &Principal,
@@ -25,27 +27,27 @@ impl Executor {
         body: PutSchedule,
     ) -> Result<(bool, Value)> {
         let scope = admit(principal, agent)?;
-        let schedule = body.checked()?.schedule(&scope, name, self.clock.unix_ms())?;
-        let given = self.unraced(|| store::put_schedule(&self.rw, &scope, &schedule)).await?;
-        if !given.agent {
+        let schedule = body.checked()?.schedule(&scope, name, self.kernel.clock.unix_ms())?;
+        let outcome = self.kernel.write(|rw| store::put_schedule(rw, &scope, &schedule)).await?;
+        if !outcome.agent {
             return Err(no_agent());
         }
-        if given.moving {
+        if outcome.moving {
             return Err(leaving());
         }
-        let Some(schedule) = given.schedule else {
+        let Some(schedule) = outcome.schedule else {
             let text = format!(
-                "an agent has at most {SCHEDULES_PER_AGENT_MAX} schedules: take one away first"
+                "an agent has at most {SCHEDULES_PER_AGENT_MAX} schedules: remove one first"
             );
             return Err(Error::argument("name", text));
         };
-        Ok((given.made, schedule.public()))
+        Ok((outcome.made, schedule.public()))
     }
 
-    /// All schedules of an agent, by their names.
+    /// Returns all schedules of an agent in the order of their names.
     pub async fn schedules(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let found = self.patiently(|| store::schedules(&self.ro, &scope)).await?;
+        let found = self.kernel.read(|ro| store::schedules(ro, &scope)).await?;
         if !found.agent {
             return Err(no_agent());
         }
@@ -53,11 +55,11 @@ impl Executor {
         Ok(json!({"schedules": all}))
     }
 
-    /// One schedule of an agent.
+    /// Returns one schedule of an agent.
     pub async fn schedule(&self, principal: &Principal, agent: &str, name: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
         check_name("name", name)?;
-        let found = self.patiently(|| store::schedule(&self.ro, &scope, name)).await?;
+        let found = self.kernel.read(|ro| store::schedule(ro, &scope, name)).await?;
         match found.schedules.first() {
             Some(schedule) => Ok(schedule.public()),
             None if found.agent => Err(no_schedule()),
@@ -65,7 +67,8 @@ impl Executor {
         }
     }
 
-    /// Takes a schedule away. A tick that fires at the same moment has fired before it, or never will.
+    /// Removes a schedule. A concurrent tick of this schedule fires either before the removal or
+    /// not at all.
     pub async fn remove_schedule(
         &self,
         principal: &Principal,
@@ -74,38 +77,31 @@ impl Executor {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         check_name("name", name)?;
-        let gone = self.unraced(|| store::remove_schedule(&self.rw, &scope, name)).await?;
+        let gone = self.kernel.write(|rw| store::remove_schedule(rw, &scope, name)).await?;
         if gone {
             return Ok(json!({"name": name, "removed": true}));
         }
-        // Whether it is the agent that is missing, or about to be.
+        // Nothing was removed: finds out whether the agent is missing or is being moved.
         self.schedule(principal, agent, name).await?;
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
         Err(if core.moving.is_some() { leaving() } else { no_schedule() })
     }
 
-    /// What waits for a server, the longest waiting first.
+    /// Returns the due ticks and the unfinished runs of schedules, the oldest first.
     pub async fn due_ticks(&self, limit: u64) -> Result<DueTicks> {
-        self.patiently(|| store::due_ticks(&self.ro, limit)).await
+        self.kernel.read(|ro| store::due_ticks(ro, limit)).await
     }
 
-    /// Fires a moment by a write like any other: whoever is first writes the event, for everybody else it is there. Gives how many
-    /// moments were missed before this one; none where there was nothing to fire any more.
+    /// Fires a tick by an ordinary write. The first server writes the tick's event; the others find
+    /// it written. Returns the number of ticks that were missed before this one, or `None` if the
+    /// tick had already fired.
     pub async fn fire(&self, tick: &DueTick, actor: &Actor) -> Result<Option<u64>> {
-        let (principal, agent) = whose(actor, &tick.tenant, &tick.agent_id);
-        let request = CallRequest {
-            principal,
-            agent,
-            arguments: Map::from_iter([
-                ("schedule".to_owned(), json!(tick.name)),
-                ("due_ms".to_owned(), json!(tick.due_ms)),
-            ]),
-            call: Call::FireTick(FireTick { name: tick.name.clone(), due_ms: tick.due_ms }),
-            key: Some(tick_key(&tick.name, tick.due_ms)),
-            guard: None,
-            capture: None,
-            wording: None,
-        };
+        let mut request = CallRequest::internal(
+            whose(actor, &tick.tenant, &tick.agent_id),
+            FireTick { name: tick.name.clone(), due_ms: tick.due_ms },
+            [("schedule", json!(tick.name)), ("due_ms", json!(tick.due_ms))],
+        );
+        request.key = Some(tick_key(&tick.name, tick.due_ms));
         let body = self.call(&request).await?.body;
         if body["replayed"] == true {
             self.pass(tick, actor).await?;
@@ -115,79 +111,43 @@ impl Executor {
         Ok(fired.then(|| body["result"]["missed"].as_u64().unwrap_or(0)))
     }
 
-    /// A moment whose event is there already: another server made it and moved the schedule on, or a schedule of the same name had the same
-    /// moment and was given anew, and this one still stands before it.
+    /// Advances a schedule past a tick whose event already exists. Either another server has fired
+    /// the tick, or the schedule was deleted and created again with the same tick.
     async fn pass(&self, tick: &DueTick, actor: &Actor) -> Result<()> {
         let scope = scope_of(actor, &tick.tenant, &tick.agent_id)?;
-        let found = self.patiently(|| store::looked_at(&self.ro, &scope, &tick.name)).await?;
+        let found = self.kernel.read(|ro| store::looked_at(ro, &scope, &tick.name)).await?;
         let schedule = found.schedule.filter(|s| s.due_ms == Some(tick.due_ms));
         let Some(next) = schedule.and_then(|s| s.tick(found.now_ms)) else { return Ok(()) };
         let (name, due_ms) = (tick.name.as_str(), tick.due_ms);
-        self.unraced(|| store::skip_tick(&self.rw, &scope, name, due_ms, next.next_ms)).await
+        self.kernel.write(|rw| store::skip_tick(rw, &scope, name, due_ms, next.next_ms)).await
     }
 
-    /// Lets a moment that could not fire wait, longer each time.
+    /// Postpones a failed tick; the delay grows with each failure.
     pub async fn postpone(&self, tick: &DueTick, actor: &Actor) -> Result<()> {
         let (least, most) = TICK_WAIT_MS;
         let wait_ms = (least << tick.failures.min(20)).min(most);
         let scope = scope_of(actor, &tick.tenant, &tick.agent_id)?;
-        self.unraced(|| store::postpone_tick(&self.rw, &scope, tick, wait_ms)).await
+        self.kernel.write(|rw| store::postpone_tick(rw, &scope, tick, wait_ms)).await
     }
 
-    /// Takes a run over for a while, or goes on with it; false while another server has it.
+    /// Takes or renews the lease of a schedule's run; returns `false` if another server holds it.
     pub async fn claim_run(&self, run: &CutRun, actor: &Actor) -> Result<bool> {
         let scope = scope_of(actor, &run.tenant, &run.agent_id)?;
-        let owner = self.instance.as_str();
-        self.patiently(|| store::claim_run(&self.rw, &scope, run, owner, TICK_RUN_LEASE_MS)).await
+        let owner = self.kernel.instance.as_str();
+        self.kernel
+            .patiently(|| store::claim_run(&self.kernel.rw, &scope, run, owner, TICK_RUN_LEASE_MS))
+            .await
     }
 
-    /// Notes that a run has ended.
-    pub async fn settle_run(&self, run: &CutRun, actor: &Actor) -> Result<()> {
+    /// Records that a schedule's run has ended.
+    pub async fn end_run(&self, run: &CutRun, actor: &Actor) -> Result<()> {
         let scope = scope_of(actor, &run.tenant, &run.agent_id)?;
-        self.unraced(|| store::settle_run(&self.rw, &scope, run)).await
+        self.kernel.write(|rw| store::end_run(rw, &scope, run)).await
     }
-
-    /// The same small write again while others write to the same document.
-    pub(super) async fn unraced<T, F: Future<Output = std::result::Result<T, Fault>>>(
-        &self,
-        write: impl Fn() -> F,
-    ) -> Result<T> {
-        for _ in 0..SCHEDULE_RACES_MAX {
-            let written = self
-                .patiently(|| async {
-                    match write().await {
-                        Err(fault) if fault.raced() => Ok(None),
-                        other => other.map(Some),
-                    }
-                })
-                .await?;
-            if let Some(written) = written {
-                return Ok(written);
-            }
-            tokio::time::sleep(Duration::from_millis(1 + self.ids.below(16))).await;
-        }
-        Err(Error::new(Code::Conflict, "other writers were faster each time: try again")
-            .with("retry_after_ms", 50))
-    }
-}
-
-/// Who acts for an agent that is known by the key of its core, and the agent's name.
-pub(super) fn whose(actor: &Actor, tenant: &str, key: &str) -> (Principal, String) {
-    let prefix = format!("{tenant}:");
-    let agent = match tenant {
-        "" => key,
-        _ => key.strip_prefix(&prefix).unwrap_or(key),
-    };
-    (Principal { actor: actor.clone(), tenant: tenant.to_owned() }, agent.to_owned())
-}
-
-fn scope_of(actor: &Actor, tenant: &str, key: &str) -> Result<Scope> {
-    let (principal, agent) = whose(actor, tenant, key);
-    admit(&principal, &agent)
 }
 
 impl CutRun {
-    /// Who runs, and the agent's name.
+    /// Returns the principal and the agent's name for a schedule's run.
     pub fn whose(&self, actor: &Actor) -> (Principal, String) {
         whose(actor, &self.tenant, &self.agent_id)
     }

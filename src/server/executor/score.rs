@@ -1,11 +1,18 @@
-//! The score of an agent: measurements and counted rows in, one report, one log line and the gauges out; and the probes behind it.
+//! Computes an agent's score from measurements and counted rows, and reports it in answers, log
+//! lines and gauges.
+//!
+//! Also probes the storage tiers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::executor::Executor;
-use super::measures::{Measured, Session};
+use super::archive_index::ArchiveIndex;
+use super::kernel::{Kernel, no_agent};
+use super::measures::{Measured, Measures, Session};
+use crate::limits::SCORE_EVENTS_MAX;
 use crate::store::{self, ScoreRows};
 use vctx_base::clock::iso8601;
 use vctx_base::metric;
@@ -13,16 +20,45 @@ use vctx_core::conveyance::{
     Considered, Inputs, Noted, Places, Ratio, Tier, Why, report, session_start, tally,
 };
 use vctx_core::error::Result;
-use vctx_core::limits::{PROBE_MS_MAX, SCORE_EVENTS_MAX, SESSIONS_TOLD_MS};
+use vctx_core::limits::PROBE_MS_MAX;
 use vctx_core::memory::message::Kind;
-use vctx_core::policy::{Principal, Scope, admit};
+use vctx_core::policy::Retention;
+use vctx_core::trust::{Principal, Scope, admit};
 
-/// What part of an agent's life a score looks at.
+/// Longest time spent on logging sessions when the server stops, in milliseconds.
+const SESSIONS_TOLD_MS: u64 = 3_000;
+
+/// The configuration section `[conveyance]`: probes of the storage tiers, and when a session ends.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConveyanceSettings {
+    /// Pause between two background probes of the storage tiers, in milliseconds; with 0, there are
+    /// no probes.
+    pub probe_ms: u64,
+    /// Time without calls that ends the session of an agent, in milliseconds.
+    pub session_idle_ms: u64,
+}
+
+impl ConveyanceSettings {
+    /// Returns one sentence for each invalid value in this section of the configuration.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.probe_ms != 0 && !(500..=60_000).contains(&self.probe_ms) {
+            faults.push("conveyance.probe_ms: use 500 to 60000, or 0 for none".into());
+        }
+        if self.session_idle_ms == 0 {
+            faults.push("conveyance.session_idle_ms: use 1 or more".into());
+        }
+        faults
+    }
+}
+
+/// The period of an agent's life that a score covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// Since the last long pause.
+    /// The agent's current session, which began after the last long pause.
     Session,
-    /// All of it, as far as it is counted.
+    /// The agent's whole life, as far as the counters go back.
     Life,
 }
 
@@ -35,14 +71,22 @@ impl Span {
     }
 }
 
-impl Executor {
-    /// Asks every tier once, each within its time, and remembers the outcome.
+/// Computes agents' scores, and records the measurements for them.
+pub struct Scores<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) archive: &'a Arc<ArchiveIndex>,
+    pub(super) measures: &'a Measures,
+    pub(super) retention: Retention,
+}
+
+impl Scores<'_> {
+    /// Probes every storage tier once, each within a time limit, and records the outcomes.
     pub async fn probe(&self) {
         let limit = Duration::from_millis(PROBE_MS_MAX);
         let (core, recall, archival) = tokio::join!(
-            tokio::time::timeout(limit, store::probe_core(&self.ro, &self.rw)),
-            tokio::time::timeout(limit, store::probe_recall(&self.ro)),
-            tokio::time::timeout(limit, store::probe_archival(&self.ro)),
+            tokio::time::timeout(limit, store::probe_core(&self.kernel.ro, &self.kernel.rw)),
+            tokio::time::timeout(limit, store::probe_recall(&self.kernel.ro)),
+            tokio::time::timeout(limit, store::probe_archival(&self.kernel.ro)),
         );
         for (tier, outcome) in Tier::ALL.into_iter().zip([core, recall, archival]) {
             let healthy = matches!(outcome, Ok(Ok(())));
@@ -52,39 +96,37 @@ impl Executor {
                     Ok(Err(fault)) => fault.to_string(),
                     Err(late) => late.to_string(),
                 };
-                // The alarm is the metric's; a line for each failed probe would drown the rest.
+                // The metric of failed probes triggers the alarm. A log warning for each failed
+                // probe would flood the log.
                 tracing::debug!(tier = tier.text(), healthy, why, "probe of a tier");
             }
         }
     }
 
-    /// Shows how the vector index stands. Without an answer the figures stay: the probes tell of a tier that is down.
+    /// Sets the gauges of the vector index. If the database does not answer, the gauges keep their
+    /// values; the probes report that a storage tier is unavailable.
     pub async fn show_vector_index(&self) {
-        match store::serving_index(&self.ro).await {
+        match store::serving_index(&self.kernel.ro).await {
             Ok(index) => {
                 metrics::gauge!(metric::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
                 metrics::gauge!(metric::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);
-                if index.id.is_none() || self.archive.unsettled() {
-                    // The ingest that brought enough vectors may have found the look-out busy, or its server may have died.
+                if index.id.is_none() || self.archive.is_unchecked() {
+                    // An ingest normally starts the index job. The job is also started here, in
+                    // case that start failed.
                     self.archive.nudge();
                 }
             }
-            Err(fault) => tracing::debug!(%fault, "no look at the vector index"),
+            Err(fault) => tracing::debug!(%fault, "cannot read the state of the vector index"),
         }
     }
 
-    /// Takes the outcome of a check of the inside eye into account.
+    /// Records the outcome of a self-check.
     pub fn guarded(&self, check: &'static str, green: bool) {
         self.measures.guarded(check, green);
     }
 
-    /// The score of an agent now, after a fresh probe of the tiers.
-    pub async fn conveyance(
-        &self,
-        principal: &Principal,
-        agent: &str,
-        span: Span,
-    ) -> Result<Value> {
+    /// Probes the storage tiers, and returns the current score of an agent.
+    pub async fn of(&self, principal: &Principal, agent: &str, span: Span) -> Result<Value> {
         let scope = admit(principal, agent)?;
         self.probe().await;
         let session = self.measures.session(scope.key());
@@ -100,19 +142,19 @@ impl Executor {
         span: Span,
     ) -> Result<Map<String, Value>> {
         let measured = self.measures.measured(session);
-        let kept_since = self.retention.before(self.clock.unix_ms());
+        let kept_since = self.retention.before(self.kernel.clock.unix_ms());
         let loaded = if measured.down.contains(&Why::TierDown(Tier::Core)) {
             None
         } else {
-            match self.patiently(|| store::load_score(&self.ro, scope, &kept_since)).await {
+            match self.kernel.read(|ro| store::load_score(ro, scope, &kept_since)).await {
                 Ok(Some(rows)) => Some(rows),
-                Ok(None) => return Err(super::executor::no_agent()),
-                // A tier is down and the score is zero, whatever else could have been counted.
+                Ok(None) => return Err(no_agent()),
+                // While a storage tier is unavailable the score is zero, so no counts are needed.
                 Err(_) if !measured.down.is_empty() => None,
                 Err(error) => return Err(error),
             }
         };
-        let now_ms = self.clock.unix_ms();
+        let now_ms = self.kernel.clock.unix_ms();
         let (inputs, considered) = self.inputs(loaded, measured, session, span, now_ms);
         let mut report = report(&inputs, &considered);
         report.insert("agent".into(), scope.agent().into());
@@ -134,7 +176,7 @@ impl Executor {
         let events_cut = events.len() as u64 == SCORE_EVENTS_MAX;
         let since = match span {
             Span::Life => None,
-            Span::Session => session_start(&events, self.session_idle_ms, began),
+            Span::Session => session_start(&events, self.measures.idle_ms, began),
         };
         events.retain(|event| since.is_none_or(|since| event.ms >= since));
         let version = marks.as_ref().map_or(0, |marks| marks.version);
@@ -174,15 +216,16 @@ impl Executor {
         (inputs, considered)
     }
 
-    /// Closes the sessions that have been quiet for long enough or had to give way, each with its log line.
+    /// Closes the sessions that are idle or were displaced by new sessions, each with a log line.
     pub async fn close_idle_sessions(&self) {
-        let now_ms = self.clock.unix_ms();
-        for (session, why) in self.measures.take_over(now_ms, self.session_idle_ms, "idle") {
+        let now_ms = self.kernel.clock.unix_ms();
+        for (session, why) in self.measures.take_over(now_ms, self.measures.idle_ms, "idle") {
             self.close_session(&session, why).await;
         }
     }
 
-    /// Closes the sessions when the server stops: those that were quiet longest with a line, as far as time allows.
+    /// Closes all sessions when the server stops, those without calls for the longest time first.
+    /// Logs as many sessions as the time limit allows.
     pub async fn close_sessions(&self) {
         let sessions = self.measures.take_over(u64::MAX, 0, "drain");
         let told = async {
@@ -196,7 +239,8 @@ impl Executor {
         }
     }
 
-    /// One line with every term and flag; no content.
+    /// Closes a session with one log line that has every term and flag of its score, but no memory
+    /// text.
     async fn close_session(&self, session: &Session, why: &'static str) {
         metrics::counter!(metric::SESSIONS_CLOSED, "why" => why).increment(1);
         let agent = session.scope.agent();
@@ -205,7 +249,8 @@ impl Executor {
                 show(&report);
                 log(agent, why, &report);
             }
-            // The database may be gone before the session's end is noticed; the score is lost with it, not the memory.
+            // If the database is unavailable at the end of a session, only this session's score is
+            // lost.
             Err(error) => {
                 tracing::info!(agent, why, code = error.code.text(), "conveyance unknown");
             }
@@ -234,7 +279,7 @@ fn noted(rows: ScoreRows) -> Vec<Noted> {
     rows.events.into_iter().map(event).collect()
 }
 
-/// The figures as metrics; a missing one is not a number.
+/// Sets the score's gauges from a report; a missing value becomes NaN.
 fn show(report: &Map<String, Value>) {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     metrics::gauge!(metric::CONVEYANCE).set(number(&report["c"]));

@@ -1,4 +1,7 @@
-//! Summaries: a model is asked, again while its answer is empty or too far from what it folds, and the best is kept; else the local summariser answers.
+//! Makes summaries with a model, which is asked again if its answer is empty or too dissimilar to
+//! the summarised texts.
+//!
+//! If no answer is usable, the local summariser makes the summary.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,34 +13,41 @@ use crate::models::Gateway;
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{MODEL_MS_MAX, SUMMARY_ATTEMPTS_MAX};
+use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::memory::TokenCounter;
 use vctx_core::policy::Line;
 use vctx_core::text::{drift, local};
 
-/// Least similarity of a summary to its sources before a model is asked again (seed 002, summarisation drift).
+/// Maximum number of requests to a model for one summary, including the first.
+const SUMMARY_ATTEMPTS_MAX: usize = 3;
+
+/// Minimum similarity between a summary and the summarised texts. If the similarity is lower, the
+/// model is asked again (the value is from the project's specification 002, section on
+/// summarisation drift).
 const SIMILARITY_MIN: f64 = 0.85;
-/// Below this the summary is about something else: 90 % of the summaries of other conversations lie under it, with an embedder of hashed words.
+/// Similarity below which a summary seems to belong to another conversation. With the lexical
+/// embedder, 90 % of the summaries of other conversations have a similarity below this value.
 const SIMILARITY_ALARM: f64 = 0.45;
 
-/// What is to be folded into what.
+/// The input of a summary: the summary so far, the evicted messages and the size limits.
 pub(super) struct Wanted {
-    /// The old summary.
+    /// The summary so far.
     pub(super) previous: String,
-    /// What leaves the queue.
+    /// The evicted messages.
     pub(super) lines: Vec<Line>,
-    /// Least and most tokens of the new text.
+    /// Minimum and maximum number of tokens of the new summary.
     pub(super) tokens: RangeInclusive<u64>,
 }
 
 impl Wanted {
-    /// Whether there is anything to fold. A model would invent what is not there.
+    /// Returns whether there are any words to summarise; from an empty input, a model would invent
+    /// facts.
     fn has_words(&self) -> bool {
         has_words(&self.previous) || self.lines.iter().any(|line| has_words(&line.text))
     }
 }
 
-/// A summary and what was measured of it.
+/// A summary with its measured quality.
 struct Measured {
     content: String,
     similarity: Option<f64>,
@@ -45,7 +55,7 @@ struct Measured {
     random: f64,
 }
 
-/// The summary with the numbers about it for the event.
+/// Makes a summary. Returns the summary and the measurements that its event contains.
 pub(super) async fn summarised(
     wanted: Wanted,
     counter: Arc<dyn TokenCounter>,
@@ -55,11 +65,11 @@ pub(super) async fn summarised(
     let begun = clock::now();
     let mut attempts = 1;
     if let Some(model) = model.filter(|_| wanted.has_words()) {
-        match asked(model, &wanted, &counter).await {
+        match best_answer(model, &wanted, &counter).await {
             Ok((best, attempts)) => {
                 let similarity = best.similarity.filter(|s| *s < SIMILARITY_ALARM);
                 let alarm = similarity.map(|_| "similarity");
-                return Ok(told("model", best, &wanted, attempts, alarm, begun));
+                return Ok(text_with_details("model", best, &wanted, attempts, alarm, begun));
             }
             Err(failed) => {
                 attempts = failed.attempts;
@@ -73,19 +83,19 @@ pub(super) async fn summarised(
     let work = Arc::clone(&wanted);
     let local = off_the_io_thread(move || summarised_here(&work, &*counter)).await?;
     let alarm = (local.information > local.random).then_some("information");
-    Ok(told("local", local, &wanted, attempts, alarm, begun))
+    Ok(text_with_details("local", local, &wanted, attempts, alarm, begun))
 }
 
-/// A model without one answer to keep, and how often it was asked.
+/// The error when no request to the model gave a usable answer, with the number of requests.
 struct Failed {
     error: Error,
     attempts: usize,
 }
 
-/// Asks until an answer is near enough, at most `SUMMARY_ATTEMPTS_MAX` times and no longer than one
-/// answer may take; the best one counts. Refusals, filters and an early end of the tokens give an
-/// empty text, which is no summary.
-async fn asked(
+/// Asks the model until an answer is similar enough, at most `SUMMARY_ATTEMPTS_MAX` times and
+/// within the time limit of one answer. Returns the model's best answer. A refused, filtered or
+/// truncated answer counts as empty, and is not a summary.
+async fn best_answer(
     model: &Gateway,
     wanted: &Arc<Wanted>,
     counter: &Arc<dyn TokenCounter>,
@@ -110,7 +120,7 @@ async fn asked(
                 best = Some(found);
             }
         }
-        // Where there is no similarity no answer can be nearer.
+        // If the similarity cannot be measured, the model is not asked again.
         let near = |best: &Measured| best.similarity.is_none_or(|near| near >= SIMILARITY_MIN);
         if best.as_ref().is_some_and(near) || attempt == SUMMARY_ATTEMPTS_MAX {
             return best.map(|best| (best, attempt)).ok_or(failed(empty()));
@@ -120,7 +130,7 @@ async fn asked(
     Err(Failed { error: late(), attempts: SUMMARY_ATTEMPTS_MAX })
 }
 
-/// Whether a text says anything: a letter or a digit, in whatever script.
+/// Returns whether a text contains a letter or digit of any script.
 fn has_words(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
@@ -163,8 +173,8 @@ fn measured(content: String, wanted: &Wanted, counter: &dyn TokenCounter) -> Mea
     Measured { content, similarity, information, random }
 }
 
-/// The text, and its numbers as the events carry them; never text.
-fn told(
+/// Returns the summary's text, and the measurements for the event; these contain no text.
+fn text_with_details(
     by: &'static str,
     made: Measured,
     wanted: &Wanted,

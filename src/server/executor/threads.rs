@@ -1,32 +1,39 @@
-//! Threads of clients that send their whole history: where they are known, the answers they were given, and branches of an agent.
+//! Handles conversation threads of clients that send the whole conversation with each request:
+//! finds known messages, marks answers, and creates branches of an agent.
 
-use super::executor::{Executor, patience};
-use super::moving::elsewhere;
-use super::read::{creation, forgotten};
-use crate::store::{self, Created, ThreadRow};
+use super::executor::Executor;
+use super::kernel::patience;
+use crate::store::{self, ThreadRow};
 use vctx_core::error::Result;
-use vctx_core::limits::{ATTEMPTS_MAX, THREAD_LOOK, THREAD_LOOK_GROWTH};
-use vctx_core::memory::core::{Branch, Core};
-use vctx_core::memory::thread::Place;
-use vctx_core::policy::{Principal, Scope, admit};
+use vctx_core::memory::conversation::ThreadPosition;
+use vctx_core::memory::core::Branch;
 use vctx_core::tools::branch_core;
+use vctx_core::trust::{Principal, Scope, admit};
 
-/// A message at one of the places of a conversation.
+/// Number of positions in the first query for a conversation, newest first; each further query has
+/// [`THREAD_LOOK_GROWTH`] times as many.
+const THREAD_LOOK: usize = 64;
+/// Factor by which [`THREAD_LOOK`] grows with each query; four queries cover the longest
+/// conversation.
+const THREAD_LOOK_GROWTH: usize = 8;
+
+/// A message of a client's conversation that an agent already has.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Name of the agent that has it.
+    /// Name of the agent that has the message.
     pub agent: String,
-    /// The message; its `at` counts from the beginning of the conversation.
+    /// The message; its position `at` counts from the beginning of the conversation.
     pub row: ThreadRow,
 }
 
 impl Executor {
-    /// Where the longest part of a conversation is known: messages at its places, from the newest place that any agent of the tenant knows, or that the
-    /// one named in `within` knows. Few places are looked at first, then more.
+    /// Finds the newest position of a conversation that is known to an agent, and returns the
+    /// messages at this position. Searches all agents of the tenant, or only the agent `within`.
+    /// The first query covers few positions, later ones more.
     pub async fn threads(
         &self,
         principal: &Principal,
-        places: &[Place],
+        places: &[ThreadPosition],
         system: &str,
         within: Option<&str>,
     ) -> Result<Vec<Placed>> {
@@ -37,11 +44,13 @@ impl Executor {
         while from < newest.len() {
             let look = &newest[from..newest.len().min(from + many)];
             let tenant = principal.tenant.as_str();
-            let rows =
-                self.patiently(|| store::threads(&self.ro, tenant, key, look, system)).await?;
+            let rows = self.kernel.read(|ro| store::threads(ro, tenant, key, look, system)).await?;
             if !rows.is_empty() {
                 let last = newest.len() - 1 - from;
-                return Ok(rows.into_iter().filter_map(|row| named(tenant, row, last)).collect());
+                return Ok(rows
+                    .into_iter()
+                    .filter_map(|row| position_of(tenant, row, last))
+                    .collect());
             }
             from += look.len();
             many *= THREAD_LOOK_GROWTH;
@@ -49,30 +58,22 @@ impl Executor {
         Ok(Vec::new())
     }
 
-    /// Gives an answer its place in the thread of its client.
+    /// Stores where an answer belongs in the client's conversation thread.
     pub async fn mark_thread(
         &self,
         principal: &Principal,
         agent: &str,
         seq: u64,
-        place: &Place,
+        place: &ThreadPosition,
     ) -> Result<()> {
         let scope = admit(principal, agent)?;
-        let (mut faults, deadline) = (0, patience());
-        loop {
-            match store::mark_thread(&self.rw, &scope, seq, place).await {
-                Ok(()) => return Ok(()),
-                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
-                    faults += 1;
-                    self.breathe().await;
-                }
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
-            }
-        }
+        self.kernel.contended(|| store::mark_thread(&self.kernel.rw, &scope, seq, place)).await
     }
 
-    /// Makes a branch of an agent behind one of its messages: with its blocks as they were before the next one was said, and no messages. One that is there
-    /// is left as it is. The system text is that of then, unless another one is given.
+    /// Creates a branch of an agent; the branch begins after one of the agent's messages. The
+    /// branch gets the agent's blocks as they were at that message, but no messages. It gets the
+    /// given system text, or else the agent's system text at that time. If the branch already
+    /// exists, it stays unchanged.
     pub async fn branch(
         &self,
         principal: &Principal,
@@ -82,49 +83,29 @@ impl Executor {
     ) -> Result<()> {
         let scope = admit(principal, agent)?;
         let parent_scope = admit(principal, &from.agent)?;
-        let (parent, _) = self.fresh(&parent_scope, "", patience()).await?;
-        // What was changed with an answer, or behind it, belongs to what both have; what came of the next message does not.
+        let (parent, _) = self.kernel.fresh(&parent_scope, "", patience()).await?;
+        // Changes made before the next message belong to both the agent and the branch; later
+        // changes belong only to the agent.
         let next = from.row.next.iter().min_by_key(|next| next.seq);
         let moment = next.map_or(parent.updated_at.as_str(), |next| next.created_at.as_str());
-        let texts = self.patiently(|| store::texts_before(&self.ro, &parent_scope, moment)).await?;
+        let texts = self.kernel.read(|ro| store::texts_before(ro, &parent_scope, moment)).await?;
         let (then, blocks) = match texts {
             Some(texts) => (texts.system.content, texts.working_blocks),
             None => (parent.system.content.clone(), Vec::new()),
         };
         let texts = (system.map_or(then, str::to_owned), blocks);
         let branch = Branch { parent: from.agent.clone(), seq: from.row.seq };
-        let counter = self.counters.of(parent.encoding);
-        let now = self.clock.unix_ms();
+        let counter = self.kernel.counters.of(parent.encoding);
+        let now = self.kernel.clock.unix_ms();
         let core = branch_core(&scope, &parent, texts, &**counter, now, branch)?;
-        self.make(&scope, &core, principal).await
-    }
-
-    async fn make(&self, scope: &Scope, core: &Core, principal: &Principal) -> Result<()> {
-        let event = creation(core, principal);
-        self.register(scope).await?;
-        let (mut faults, deadline) = (0, patience());
-        loop {
-            match store::create(&self.rw, scope, core, &event, &self.place).await {
-                Ok(Created::Forgotten) => return Err(forgotten()),
-                Ok(Created::Elsewhere) => return Err(elsewhere()),
-                Ok(Created::Made(_) | Created::Taken) => return Ok(()),
-                // Another creation of the same agent is on its way: its end decides.
-                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
-                    faults += 1;
-                    self.breathe().await;
-                }
-                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
-            }
-        }
-    }
-
-    async fn breathe(&self) {
-        tokio::time::sleep(std::time::Duration::from_millis(1 + self.ids.below(8))).await;
+        self.made(&scope, &core, principal).await.map(drop)
     }
 }
 
-/// A row with the name of its agent, and counted from the beginning: `last` is the place that the newest of this look has there.
-fn named(tenant: &str, row: ThreadRow, last: usize) -> Option<Placed> {
+/// Returns a found message with its agent's name and its index from the beginning of the
+/// conversation. `last` is the index, in the conversation, of the newest position that the query
+/// contained.
+fn position_of(tenant: &str, row: ThreadRow, last: usize) -> Option<Placed> {
     let agent = match tenant {
         "" => Some(row.agent_id.as_str()).filter(|key| !key.contains(':')),
         tenant => row.agent_id.strip_prefix(tenant).and_then(|rest| rest.strip_prefix(':')),

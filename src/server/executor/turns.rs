@@ -1,4 +1,6 @@
-//! One write in flight for each agent on this server, in order of arrival; correctness never depends on it.
+//! Orders the writes to an agent: this server runs them one at a time, in order of arrival.
+//!
+//! Writes are correct even without this order, since each write checks the core's revision.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,28 +8,31 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::WAITERS_PER_AGENT_MAX;
 
-/// One line for each agent.
+/// Maximum number of calls on this server that wait to write to one agent.
+const WAITERS_PER_AGENT_MAX: usize = 256;
+
+/// One queue of waiting calls for each agent.
 #[derive(Default)]
 pub(super) struct Turns {
     agents: Mutex<HashMap<String, Arc<Line>>>,
 }
 
 struct Line {
-    /// tokio's semaphore hands its permits out in order.
+    /// Permit of the running call; tokio's semaphore grants permits in order of request.
     turn: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
-/// An agent's turn; the next one comes when this is dropped.
+/// A call's turn to write to an agent. When it is dropped, the next waiting call starts.
 pub(super) struct Turn {
     _turn: OwnedSemaphorePermit,
     _room: OwnedSemaphorePermit,
 }
 
 impl Turns {
-    /// Waits for the agent's turn; refused at once when too many wait already.
+    /// Waits until this call may write to the agent, or fails immediately if too many calls are
+    /// already waiting.
     pub(super) async fn take(&self, key: &str) -> Result<Turn> {
         let line = self.line(key);
         let crowded = || {

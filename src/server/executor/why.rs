@@ -1,27 +1,43 @@
-//! Why: the life of one fact from the message that said it to the prompts that held it, and the reasons of one prompt.
+//! Explains the life of one fact, from the messages that contain it to the prompts that showed it;
+//! also explains the content of one prompt.
 
 use serde_json::{Value, json};
 
-use super::executor::{Executor, patience};
+use super::executor::Executor;
+use super::kernel::patience;
+use crate::limits::WHY_SCAN_ROWS;
 use crate::store::{self, SaidRow};
 use vctx_base::clock::iso8601;
-use vctx_core::context::{Fact, Lives, Says, Span, held_by};
 use vctx_core::error::Result;
-use vctx_core::limits::{RECALL_LIMIT, WHY_PROMPTS_MAX, WHY_RANGES_MAX, WHY_SCAN_ROWS, WHY_TEXTS};
+use vctx_core::limits::RECALL_LIMIT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::{Kind, Message};
-use vctx_core::policy::{Principal, RecallFilter, Scope, admit};
+use vctx_core::proof::{Fact, Lives, Says, Span, presence_ranges};
+use vctx_core::search::RecallFilter;
+use vctx_core::tools::Tool;
+use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::window::Section;
 
-/// A message that says a fact.
-struct Said {
+/// Number of core versions in one database request, and maximum number of such requests for one
+/// answer.
+const WHY_TEXTS: (u64, u64) = (200, 50);
+/// Maximum number of prompts that are examined for one answer; the next answer begins at
+/// `next_turn`.
+const WHY_PROMPTS_MAX: u64 = 20_000;
+/// Maximum number of turn ranges in one answer.
+const WHY_RANGES_MAX: usize = 200;
+
+/// A message that may contain the fact.
+struct FactMessage {
     row: SaidRow,
     says: Option<Says>,
-    /// Its place in what a search for the fact finds, from 1.
+    /// Rank of the message in a recall search for the fact, from 1.
     rank: Option<usize>,
 }
 
 impl Executor {
-    /// The life of a fact.
+    /// Returns where a fact came from, which prompts showed it, and how it can return to the
+    /// window.
     pub async fn why(
         &self,
         principal: &Principal,
@@ -31,41 +47,49 @@ impl Executor {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let fact = Fact::parse(text)?;
-        let (core, _) = self.fresh(&scope, "", patience()).await?;
-        let said = self.said(&scope, &core, &fact).await?;
+        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let said = self.messages_with(&scope, &core, &fact).await?;
         let (spans, texts_whole) = self.lives(&scope, &fact).await?;
-        let mut marks = self
-            .patiently(|| store::marks(&self.ro, &scope, from_turn, WHY_PROMPTS_MAX + 1))
-            .await?;
+        let mut marks =
+            self.kernel.read(|ro| store::marks(ro, &scope, from_turn, WHY_PROMPTS_MAX + 1)).await?;
         let mut next_turn = None;
         if marks.len() as u64 > WHY_PROMPTS_MAX {
             next_turn = marks.pop().map(|mark| mark.turn);
         }
         let messages: Vec<Message> = said.iter().map(|one| one.row.message.clone()).collect();
-        let mut held = held_by(&marks, &messages, &spans);
-        if held.len() > WHY_RANGES_MAX {
-            next_turn = Some(held[WHY_RANGES_MAX].turns.0);
-            held.truncate(WHY_RANGES_MAX);
+        let mut ranges = presence_ranges(&marks, &messages, &spans);
+        if ranges.len() > WHY_RANGES_MAX {
+            next_turn = Some(ranges[WHY_RANGES_MAX].turns.0);
+            ranges.truncate(WHY_RANGES_MAX);
         }
-        let shown: Vec<Value> = said.iter().map(|one| told(one, &core, &fact)).collect();
+        let shown: Vec<Value> = said.iter().map(|one| entry_of(one, &core, &fact)).collect();
         let scanned = core.queue.next_seq.saturating_sub(1).min(WHY_SCAN_ROWS);
         Ok(json!({"agent": scope.agent(), "text": text, "words": fact.words(), "said": shown,
             "searched": {"newest_messages": scanned, "of": core.queue.next_seq - 1},
-            "texts": spans, "texts_whole": texts_whole, "prompts": {"held": held, "from_turn": from_turn,
+            "texts": spans, "texts_whole": texts_whole, "prompts": {"held": ranges, "from_turn": from_turn,
                 "next_turn": next_turn, "turns": core.turns},
             "back": self.back(&scope, &core, &fact, &said).await?}))
     }
 
-    /// Messages that say it, those that say it letter by letter first, then the oldest.
-    async fn said(&self, scope: &Scope, core: &Core, fact: &Fact) -> Result<Vec<Said>> {
-        let now_ms = self.clock.unix_ms();
+    /// Returns the messages that contain the fact: exact matches first, and among equals the oldest
+    /// first.
+    async fn messages_with(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        fact: &Fact,
+    ) -> Result<Vec<FactMessage>> {
+        let now_ms = self.kernel.clock.unix_ms();
         let found = self.recall(scope, fact.query.clone(), now_ms).await?;
         let ids: Vec<String> = found.hits.iter().map(|hit| hit.id.clone()).collect();
         let before = core.queue.next_seq;
         let rows = self
-            .patiently(|| store::says(&self.ro, scope, fact.plain(), fact.words(), &ids, before))
+            .kernel
+            .patiently(|| {
+                store::says(&self.kernel.ro, scope, fact.plain(), fact.words(), &ids, before)
+            })
             .await?;
-        let mut all: Vec<Said> = Vec::new();
+        let mut all: Vec<FactMessage> = Vec::new();
         for row in rows.said.into_iter().chain(rows.found) {
             let says = fact.said_in(&row.message.content);
             let known = all.iter().any(|one| one.row.message.key == row.message.key);
@@ -73,18 +97,19 @@ impl Executor {
                 continue;
             }
             let rank = ids.iter().position(|id| *id == row.message.key).map(|at| at + 1);
-            all.push(Said { row, says, rank });
+            all.push(FactMessage { row, says, rank });
         }
         all.sort_by_key(|one| (one.says.is_none(), one.says, one.row.message.seq));
         Ok(all)
     }
 
-    /// The times in which texts held it; false: there are more copies than are looked at.
+    /// Returns the periods in which texts of the core contained the fact; the boolean is `false` if
+    /// not all versions were examined.
     async fn lives(&self, scope: &Scope, fact: &Fact) -> Result<(Vec<Span>, bool)> {
         let (rows, pages) = WHY_TEXTS;
         let (mut lives, mut from) = (Lives::default(), 1);
         for _ in 0..pages {
-            let page = self.patiently(|| store::texts(&self.ro, scope, from, rows)).await?;
+            let page = self.kernel.read(|ro| store::texts(ro, scope, from, rows)).await?;
             page.iter().for_each(|texts| lives.take(fact, texts));
             match page.last() {
                 Some(last) if page.len() as u64 == rows => from = last.version + 1,
@@ -94,10 +119,17 @@ impl Executor {
         Ok((lives.spans(), false))
     }
 
-    /// How it comes back into the window: nothing to do, a search that was tried out, or why it cannot.
-    async fn back(&self, scope: &Scope, core: &Core, fact: &Fact, said: &[Said]) -> Result<Value> {
+    /// Returns how the fact can return to the window: the window already contains the fact, a
+    /// tested search finds it, or no search finds it.
+    async fn back(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        fact: &Fact,
+        said: &[FactMessage],
+    ) -> Result<Value> {
         let stands = |m: &Message| m.kind.queued() && m.seq >= core.queue.head_seq;
-        let whole = |one: &&Said| one.says.is_some();
+        let whole = |one: &&FactMessage| one.says.is_some();
         if let Some(one) = said.iter().filter(whole).find(|one| stands(&one.row.message)) {
             return Ok(json!({"in_window": true, "seq": one.row.message.seq}));
         }
@@ -108,18 +140,16 @@ impl Executor {
         let Some(best) = said.iter().filter(whole).find(|one| one.row.message.kind != Kind::Copy)
         else {
             let expired = said.iter().any(|one| one.row.message.expired_at.is_some());
-            let why = if expired {
-                "its text went by the policy of retention"
-            } else {
-                "no message says it"
-            };
+            let why =
+                if expired { "its text was removed by retention" } else { "no message says it" };
             return Ok(json!({"in_window": false, "call": null, "why": why}));
         };
         let (_, most) = RECALL_LIMIT;
         let mut arguments = json!({"query": fact.query.words});
         let mut rank = best.rank;
         if rank.is_none_or(|rank| rank as u64 > most) {
-            // What others say better stands before it: its own moment and speaker leave it alone.
+            // Other messages match better, so the search is restricted to this message's role and
+            // time.
             let message = &best.row.message;
             let mut query = fact.query.clone();
             query.filter = RecallFilter {
@@ -127,32 +157,33 @@ impl Executor {
                 after: Some(message.created_at.clone()),
                 ..RecallFilter::default()
             };
-            let found = self.recall(scope, query, self.clock.unix_ms()).await?;
+            let found = self.recall(scope, query, self.kernel.clock.unix_ms()).await?;
             rank = found.hits.iter().position(|hit| hit.id == message.key).map(|at| at + 1);
             arguments["role"] = message.role.text().into();
             arguments["after"] = message.created_at.as_str().into();
         }
         let Some(rank) = rank.filter(|rank| *rank as u64 <= most) else {
             let seq = best.row.message.seq;
-            let call = json!({"tool": "trace_memory", "arguments": {"from": seq.to_string()}});
+            let call = json!({"tool": Tool::TraceMemory.spec().name, "arguments": {"from": seq.to_string()}});
             return Ok(json!({"in_window": false, "call": call, "seq": seq,
-                "command": command(scope, &call), "why": "no search finds it among its first results: this shows it without bringing it back"}));
+                "command": command(scope, &call), "why": "no search finds the fact among its first results: this shows the message without bringing it back"}));
         };
         arguments["limit"] = (rank as u64).max(1).into();
-        let call = json!({"tool": "search_recall", "arguments": arguments});
+        let call = json!({"tool": Tool::SearchRecall.spec().name, "arguments": arguments});
         Ok(json!({"in_window": false, "call": call, "rank": rank, "seq": best.row.message.seq,
             "command": command(scope, &call)}))
     }
 
-    /// The reasons of one prompt: what each section held and why, what was outside of it and why, what changed since the prompt before.
+    /// Explains one prompt: the content of each section, the messages outside the window, and what
+    /// changed since the previous prompt.
     pub async fn why_prompt(&self, principal: &Principal, agent: &str, turn: u64) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let (prompt, found) = self.replayed(&scope, turn).await?;
         let (head, next) = (prompt.window.head_seq, prompt.window.next_seq);
-        let outside = self.patiently(|| store::outside(&self.ro, &scope, head, next)).await?;
+        let outside = self.kernel.read(|ro| store::outside(ro, &scope, head, next)).await?;
         let before = match turn.checked_sub(1).filter(|turn| *turn > 0) {
             Some(earlier) => {
-                let rows = self.patiently(|| store::marks(&self.ro, &scope, earlier, 1)).await?;
+                let rows = self.kernel.read(|ro| store::marks(ro, &scope, earlier, 1)).await?;
                 rows.into_iter().next()
             }
             None => None,
@@ -177,10 +208,10 @@ impl Executor {
             }
         }
         let window = found.window.tokens;
-        let offered =
-            (prompt.window.token_estimate + window.tools).saturating_sub(window.occupancy);
+        let offered = (prompt.window.token_estimate + window[Section::Tools])
+            .saturating_sub(window.occupancy);
         if offered > 0 {
-            sections.push(json!({"section": "tools", "tokens": offered, "items": [
+            sections.push(json!({"section": Section::Tools.name(), "tokens": offered, "items": [
                 {"id": prompt.sent.tools, "tokens": offered, "why": "offered to the model"}]}));
         }
         let entries: Vec<Value> = outside["entries"]
@@ -190,10 +221,10 @@ impl Executor {
             .map(|entry| {
                 let mut entry = entry.clone();
                 entry["why"] = if entry["kind"] == "spool" {
-                    "did not fit: it lies whole in recall storage, only its beginning was shown"
+                    "did not fit: the whole text is in recall storage, only its beginning was shown"
                         .into()
                 } else {
-                    "written straight into recall storage".into()
+                    "written to recall storage without entering the window".into()
                 };
                 entry
             })
@@ -201,6 +232,7 @@ impl Executor {
         let evicted = match &outside["last"] {
             Value::Null => Value::Null,
             last => {
+                // Exports of earlier releases are tested to give the same answers: keep the text.
                 json!({"through_seq": head - 1, "last_seq": last["seq"], "batch": last["batch"],
                 "at": last["logged_ms"].as_u64().map(iso8601), "summary_rev": last["summary_rev"],
                 "occupancy_before": outside["flush"]["details"]["before_occupancy"],
@@ -218,8 +250,8 @@ impl Executor {
     }
 }
 
-/// A message that says it, and what became of it.
-fn told(one: &Said, core: &Core, fact: &Fact) -> Value {
+/// Returns a message with the fact, as JSON that says whether it was evicted, copied or removed.
+fn entry_of(one: &FactMessage, core: &Core, fact: &Fact) -> Value {
     let message = &one.row.message;
     let left = one.row.logged_ms.map(|at| {
         json!({"batch": one.row.batch, "at": iso8601(at), "summary_rev": one.row.summary_rev,
@@ -232,7 +264,7 @@ fn told(one: &Said, core: &Core, fact: &Fact) -> Value {
         "expired_at": message.expired_at})
 }
 
-/// The same as it is typed at a shell.
+/// Returns a tool call as a shell command.
 fn command(scope: &Scope, call: &Value) -> String {
     let quoted = call["arguments"].to_string().replace('\'', "'\\''");
     let tool = call["tool"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! An agent as a file over HTTP: out in pieces as its reader takes them, in through a file that nobody else sees.
+//! Streams an agent's export over HTTP, and receives an import into a temporary file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,93 +8,93 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{Extension, Router};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::http::{Front, Named, Shared, json_answer, own_task};
+use super::caller::{Caller, own_task};
 use super::problem::IntoProblem as _;
+use super::reply::json_answer;
 use crate::executor::{Exported, Incoming};
-use vctx_base::socket::PeerActor;
+use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING, IMPORT_PIECE_MS_MAX};
+use vctx_core::limits::{EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
 
-/// The routes.
-pub(super) fn routes() -> Router<Arc<Front>> {
-    Router::new()
-        .route("/v1/agents/{agent}/export", get(export))
-        .route("/v1/agents/{agent}/import", post(import))
+/// Longest wait for the next piece of a transfer, in milliseconds: for bytes of an import's body,
+/// or for a client to take a piece of an export.
+const IMPORT_PIECE_MS_MAX: u64 = 30_000;
+/// Lowest average speed of a transfer, in bytes per second; the first [`IMPORT_PIECE_MS_MAX`]
+/// milliseconds do not count. A slower transfer is ended, since a slow client would hold one of the
+/// few permits for exports and imports.
+const TRANSFER_BYTES_PER_S_MIN: u64 = 256 * 1024;
+/// Longest time of a whole transfer, in milliseconds.
+const TRANSFER_MS_MAX: u64 = 3_600_000;
+
+/// Returns whether a transfer that has moved the given number of bytes so far must be ended.
+fn is_slow(bytes: u64, elapsed: Duration) -> bool {
+    let counted = elapsed.saturating_sub(Duration::from_millis(IMPORT_PIECE_MS_MAX));
+    elapsed > Duration::from_millis(TRANSFER_MS_MAX)
+        || bytes < counted.as_secs() * TRANSFER_BYTES_PER_S_MIN
 }
 
-async fn export(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    own_task(&Arc::clone(&front), async move {
-        Ok(file_answer(front.executor.export(&principal, &agent).await?))
-    })
-    .await
+/// Streams an export; the file is complete before its first byte is sent.
+pub(super) async fn export(caller: Caller, _body: Body) -> Result<Response> {
+    Ok(file_answer(caller.executor().transfers().export(&caller.principal, &caller.agent).await?))
 }
 
-async fn import(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let incoming = match front.executor.incoming() {
-        Ok(incoming) => taken(incoming, body).await,
-        Err(error) => Err(error),
-    };
-    let incoming = match incoming {
+/// Receives the complete file of an import, then creates the agent from it.
+pub(super) async fn import(caller: Caller, body: Body) -> Response {
+    let incoming = async { received(caller.executor().transfers().incoming()?, body).await };
+    let incoming = match incoming.await {
         Ok(incoming) => incoming,
         Err(error) => return error.into_problem(),
     };
-    own_task(&Arc::clone(&front), async move {
-        let told = front.executor.import(&principal, &agent, incoming).await?;
-        let made = told["made"] == true;
-        Ok(json_answer(if made { StatusCode::CREATED } else { StatusCode::OK }, &told))
+    own_task(&Arc::clone(&caller.front), async move {
+        let (principal, agent) = (&caller.principal, &caller.agent);
+        let report = caller.executor().transfers().import(principal, agent, incoming).await?;
+        let made = report["made"] == true;
+        Ok(json_answer(if made { StatusCode::CREATED } else { StatusCode::OK }, &report))
     })
     .await
 }
 
-/// Takes a body in, piece by piece.
-async fn taken(mut incoming: Incoming, mut body: Body) -> Result<Incoming> {
+/// Writes an import's body to the temporary file, piece by piece.
+async fn received(mut incoming: Incoming, mut body: Body) -> Result<Incoming> {
     let late = |_| {
         let text =
             format!("no more of the file came within {IMPORT_PIECE_MS_MAX} ms: send it again");
         Error::new(Code::Timeout, text)
     };
+    let (begun, mut bytes) = (clock::now(), 0);
     loop {
         let piece = tokio::time::timeout(Duration::from_millis(IMPORT_PIECE_MS_MAX), body.frame());
         let Some(frame) = piece.await.map_err(late)? else { return Ok(incoming) };
         let frame = frame.map_err(|e| {
-            Error::new(Code::InvalidJson, "the file was cut off on its way: send it again")
+            Error::new(Code::InvalidJson, "the file was cut off during the transfer: send it again")
                 .caused_by(e)
         })?;
-        if let Ok(bytes) = frame.into_data() {
-            incoming.take(&bytes)?;
+        if let Ok(piece) = frame.into_data() {
+            bytes += piece.len() as u64;
+            incoming.take(&piece)?;
+        }
+        if is_slow(bytes, begun.elapsed()) {
+            let text = format!(
+                "the file came too slowly: send at least {TRANSFER_BYTES_PER_S_MIN} bytes a second, for at most {TRANSFER_MS_MAX} ms"
+            );
+            return Err(Error::new(Code::Timeout, text));
         }
     }
 }
 
 fn file_answer(exported: Exported) -> Response {
     let bytes = exported.bytes;
-    let (file, place) = exported.parts();
+    let (file, permit) = exported.parts();
     let (give, take) = mpsc::channel(EXPORT_PIECES_WAITING);
-    tokio::task::spawn_blocking(move || pieces(file, place, &give));
+    tokio::task::spawn_blocking(move || pieces(file, permit, &give));
     let mut response = Response::new(Body::new(FileBody { take, left: bytes }));
     let kind = HeaderValue::from_static("application/x-ndjson");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -103,10 +103,12 @@ fn file_answer(exported: Exported) -> Response {
 
 type Piece = std::result::Result<Bytes, std::io::Error>;
 
-/// Reads a file for as long as somebody takes it, with a bound for each piece: a reader that stands still would keep its place for ever.
-fn pieces(mut file: File, _place: OwnedSemaphorePermit, give: &mpsc::Sender<Piece>) {
+/// Sends a file to the client in pieces. Waits only a limited time for the client to take each
+/// piece, since a client that stops reading would otherwise hold the permit forever.
+fn pieces(mut file: File, _permit: OwnedSemaphorePermit, give: &mpsc::Sender<Piece>) {
     let runtime = Handle::current();
     let most = Duration::from_millis(IMPORT_PIECE_MS_MAX);
+    let (begun, mut sent) = (clock::now(), 0);
     loop {
         let mut piece = vec![0; EXPORT_PIECE_BYTES];
         let read = file.read(&mut piece).map(|bytes| {
@@ -114,17 +116,18 @@ fn pieces(mut file: File, _place: OwnedSemaphorePermit, give: &mpsc::Sender<Piec
             Bytes::from(piece)
         });
         let (empty, failed) = (read.as_ref().is_ok_and(Bytes::is_empty), read.is_err());
+        sent += read.as_ref().map_or(0, |piece| piece.len() as u64);
         if empty {
             return;
         }
         let given = runtime.block_on(async { tokio::time::timeout(most, give.send(read)).await });
-        if failed || !matches!(given, Ok(Ok(()))) {
+        if failed || !matches!(given, Ok(Ok(()))) || is_slow(sent, begun.elapsed()) {
             return;
         }
     }
 }
 
-/// The body of such an answer; its length is known.
+/// Response body of an export, with known length.
 struct FileBody {
     take: mpsc::Receiver<Piece>,
     left: u64,
@@ -150,5 +153,26 @@ impl hyper::body::Body for FileBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_must_keep_its_pace_and_end() {
+        let s = Duration::from_secs;
+        for (bytes, elapsed, expected) in [
+            (0, s(30), false),
+            (0, s(31), true),
+            (TRANSFER_BYTES_PER_S_MIN, s(31), false),
+            (TRANSFER_BYTES_PER_S_MIN * 9, s(40), true),
+            (TRANSFER_BYTES_PER_S_MIN * 10, s(40), false),
+            (u64::MAX, s(3_600), false),
+            (u64::MAX, s(3_601), true),
+        ] {
+            assert_eq!(is_slow(bytes, elapsed), expected, "{bytes} bytes in {elapsed:?}");
+        }
     }
 }

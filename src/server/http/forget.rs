@@ -1,53 +1,33 @@
-//! `POST` and `GET /v1/agents/{agent}/forget`: what is to be forgotten, and the manifests of what was.
+//! HTTP routes that start a forget operation and list the manifests of all forget operations.
 
-use std::sync::Arc;
-
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
+use serde_json::Value;
 
-use super::http::{Named, Shared, answer, envelope, json_answer, object, own_task};
+use super::body::object;
+use super::caller::Caller;
+use super::envelope::envelope;
+use super::reply::json_answer;
 use crate::executor::CallRequest;
-use vctx_base::socket::PeerActor;
-use vctx_core::tools::{Call, Forget, decode_as};
+use vctx_core::error::Result;
+use vctx_core::tools::{Forget, decode_as};
 
-pub(super) async fn forget(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    own_task(&Arc::clone(&front), async move {
-        let mut arguments = object(body).await?;
-        let (key, guard) = envelope(&headers, &mut arguments)?;
-        let forget = decode_as::<Forget>(arguments.clone())?.checked()?;
-        let request = CallRequest {
-            principal,
-            agent,
-            call: Call::Forget(Box::new(forget.clone())),
-            arguments,
-            key,
-            guard,
-            wording: None,
-            capture: None,
-        };
-        let told = front.executor.forget(&request, &forget).await?;
-        let under_way = told["state"] == "under_way";
-        Ok(json_answer(if under_way { StatusCode::ACCEPTED } else { StatusCode::OK }, &told))
-    })
-    .await
+pub(super) async fn forget(caller: Caller, body: Body) -> Result<Response> {
+    let mut arguments = object(body).await?;
+    let (key, guard) = envelope(&caller.headers, &mut arguments)?;
+    let forget = decode_as::<Forget>(arguments.clone())?.checked()?;
+    let whose = (caller.principal.clone(), caller.agent.clone());
+    let request = CallRequest::internal(whose, forget.clone(), []);
+    let request = CallRequest { arguments, key, guard, ..request };
+    let manifest = caller.executor().forget(&request, &forget).await?;
+    let status = match manifest["state"] == "under_way" {
+        true => StatusCode::ACCEPTED,
+        false => StatusCode::OK,
+    };
+    Ok(json_answer(status, &manifest))
 }
 
-pub(super) async fn list(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    answer(front.executor.forgettings(&principal, &agent).await)
+pub(super) async fn list(caller: Caller) -> Result<Value> {
+    caller.executor().forgettings(&caller.principal, &caller.agent).await
 }

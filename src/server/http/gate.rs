@@ -1,4 +1,4 @@
-//! Until the database is ready the socket answers too: alive, not ready, and why.
+//! Answers requests until the database is ready: says that the server is not ready, and why.
 
 use std::sync::{Arc, RwLock};
 
@@ -11,7 +11,8 @@ use tower::ServiceExt as _;
 use super::problem::IntoProblem as _;
 use vctx_core::error::{Code, Error};
 
-/// What answers on the socket: nothing but the reason at first, then the real routes.
+/// The gate before the HTTP routes. A closed gate answers every request with the reason why the
+/// server is not ready; an open gate passes requests to the routes.
 #[derive(Clone)]
 pub struct Gate {
     state: Arc<RwLock<State>>,
@@ -23,22 +24,22 @@ enum State {
 }
 
 impl Gate {
-    /// A closed gate with its reason.
+    /// Makes a closed gate; `reason` says why the server is not ready.
     pub fn closed(reason: &str) -> Self {
         Self { state: Arc::new(RwLock::new(State::Waiting(reason.to_owned()))) }
     }
 
-    /// Changes the reason.
+    /// Changes the reason why the server is not ready.
     pub fn because(&self, reason: String) {
         *self.state.write().expect("no holder panics") = State::Waiting(reason);
     }
 
-    /// Opens it.
+    /// Opens the gate, so that the given routes answer all requests.
     pub fn open(&self, router: Router) {
         *self.state.write().expect("no holder panics") = State::Open(router);
     }
 
-    /// The routes of the listener.
+    /// Returns the routes of the listener: all requests go through the gate.
     pub fn router(&self) -> Router {
         let gate = self.clone();
         Router::new().fallback(move |request: Request| async move { gate.answer(request).await })

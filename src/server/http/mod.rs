@@ -1,17 +1,32 @@
-//! Sockets and bytes: a Unix socket in, JSON out; nothing here decides anything about memory.
+//! The HTTP API: one row in `routes.rs` and one handler for each route.
+//!
+//! Decisions about memories are made in `vctx_core`.
 
+mod agents;
+mod body;
+mod caller;
+mod envelope;
 mod exports;
 mod forget;
 mod gate;
-mod http;
 mod openai;
+mod openapi;
+mod operator;
 mod problem;
 mod prompts;
+mod query;
+mod reply;
+mod route;
+mod routes;
 mod runs;
-mod schema;
 
+pub use body::{bytes_within, object_of};
+pub use caller::check_operator;
 pub use gate::Gate;
-pub use http::{bytes_within, check_operator, json_answer, object_of, router};
-pub use openai::{HowMuch, Known};
+pub use openai::{CountKnown, KnownMessages};
+pub use openapi::openapi;
+pub use operator::tool_schemas;
 pub use problem::IntoProblem;
-pub use schema::{openapi, tool_schemas};
+pub(crate) use query::Query;
+pub use reply::json_answer;
+pub use routes::router;

@@ -1,4 +1,5 @@
-//! Errors as problem details (RFC 9457): type, title, status, detail, our code, and the code's own fields.
+//! Writes errors as problem details (RFC 9457): type, title, status, detail, error code and the
+//! error's own fields.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,9 +7,10 @@ use serde_json::{Map, Value};
 
 use vctx_core::error::{Code, Error};
 
-/// An error as an answer.
+/// Converts an error to a response.
 pub trait IntoProblem {
-    /// Problem details with the status of the code and, where a retry may help, `Retry-After`.
+    /// Returns the problem details with the HTTP status of the error code. If a retry may help,
+    /// adds `Retry-After`.
     fn into_problem(self) -> Response;
 }
 
@@ -27,7 +29,8 @@ impl IntoProblem for Error {
     }
 }
 
-/// Whole seconds after which the same call may do better (RFC 9110 §10.2.3 knows no parts of seconds); none if it never will.
+/// Returns after how many whole seconds a retry may succeed (RFC 9110 §10.2.3), or `None` if no
+/// retry can succeed.
 pub(super) fn retry_after_s(error: &Error) -> Option<u64> {
     match error.code {
         Code::Overloaded

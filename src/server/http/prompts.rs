@@ -1,43 +1,30 @@
-//! Routes of prompts: on record before they are sent by a runtime of its own, ended by their answers, listed, and put together again.
-
-use std::sync::Arc;
+//! HTTP routes of prompts, with which an external runtime records, ends, lists and replays prompts.
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{Extension, Router};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use url::form_urlencoded;
 
-use super::http::{
-    Front, Named, Shared, answer, envelope, json_answer, number, object, own_task, part_of,
-};
+use super::body::object;
+use super::caller::Caller;
+use super::envelope::required_key;
+use super::query::number;
+use super::reply::json_answer;
 use crate::executor::{Ask, CallRequest};
-use vctx_base::socket::PeerActor;
-use vctx_core::error::{Code, Error, Result};
+use vctx_core::error::{Error, Result};
+use vctx_core::limits::LEASE_MS_BOUNDS;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
-use vctx_core::policy::Principal;
-use vctx_core::tools::{Call, EndRun, HoldRun, RecordAnswer, decode_as};
+use vctx_core::tools::{EndRun, HoldRun, RecordAnswer, decode_as};
 
-/// Lease of a run whose runtime names none, in milliseconds: a slow model's longest answer.
+/// Default lease of a run, in milliseconds; long enough for the longest answer of a slow model.
 const LEASE_MS: u64 = 120_000;
 
-/// The routes.
-pub(super) fn routes() -> Router<Arc<Front>> {
-    Router::new()
-        .route("/v1/agents/{agent}/prompts", get(list).post(record))
-        .route("/v1/agents/{agent}/prompts/{turn}", get(replay))
-        .route("/v1/agents/{agent}/prompts/{turn}/answer", post(end))
-        .route("/v1/agents/{agent}/why", get(why))
-}
-
-/// What a runtime is about to ask its model.
-#[derive(Deserialize)]
+/// Body of a request to record a prompt, which a runtime is about to send to its model.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PromptBody {
+pub(super) struct PromptBody {
     run: String,
     model: String,
     #[serde(default)]
@@ -45,13 +32,14 @@ struct PromptBody {
     #[serde(default)]
     options: Map<String, Value>,
     #[serde(default)]
+    #[schemars(range(min = LEASE_MS_BOUNDS.0, max = LEASE_MS_BOUNDS.1))]
     lease_ms: Option<u64>,
 }
 
-/// What its model answered.
-#[derive(Deserialize)]
+/// Body of a request to record a model's answer.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AnswerBody {
+pub(super) struct AnswerBody {
     run: String,
     finish: String,
     #[serde(default)]
@@ -60,157 +48,77 @@ struct AnswerBody {
     tool_calls: Vec<ToolCall>,
     #[serde(default)]
     usage: Option<Usage>,
-    /// Ends the run with this prompt.
+    /// Reason why the run ends with this prompt; if absent, the run continues.
     #[serde(default)]
     end_run: Option<RunReason>,
 }
 
-/// A runtime outside holds its runs by its user: another process of it may go on with them.
-fn owner(principal: &Principal) -> String {
-    format!("uid:{}", principal.actor.uid)
+/// Returns the owner of an external runtime's runs. The owner is the runtime's user, so that
+/// another process of this user may continue the runs.
+fn owner(caller: &Caller) -> String {
+    format!("uid:{}", caller.principal.actor.uid)
 }
 
-fn required(key: Option<String>) -> Result<String> {
-    key.ok_or_else(|| {
-        let text = "send a fresh Idempotency-Key header (or argument idempotency_key), and the same one when you retry";
-        Error::new(Code::IdempotencyKeyRequired, text)
-    })
+pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
+    let mut arguments = object(body).await?;
+    let key = required_key(&caller.headers, &mut arguments)?;
+    let body: PromptBody = decode_as(arguments)?;
+    let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
+    let hold = HoldRun { run: body.run, owner: owner(&caller), lease_ms };
+    let ask = Ask { hold, model: body.model, tools: body.tools, options: body.options };
+    let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;
+    let reply = json!({"turn": made.turn, "request": made.request, "token_estimate": made.token_estimate,
+        "safe_estimate": made.safe_estimate, "factor_permille": made.factor_permille, "replayed": made.replayed,
+        "end": made.end});
+    Ok(json_answer(StatusCode::OK, &reply))
 }
 
-fn turn_of(text: &str) -> Result<u64> {
-    number("turn", text)
-}
-
-async fn record(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    own_task(&Arc::clone(&front), async move {
-        let mut arguments = object(body).await?;
-        let key = required(envelope(&headers, &mut arguments)?.0)?;
-        let body: PromptBody = decode_as(arguments)?;
-        let hold = HoldRun {
-            run: body.run,
-            owner: owner(&principal),
-            lease_ms: body.lease_ms.unwrap_or(LEASE_MS),
-        };
-        let ask = Ask { hold, model: body.model, tools: body.tools, options: body.options };
-        let made = front.executor.prompt(&principal, &agent, &key, &ask).await?;
-        let told = json!({"turn": made.turn, "request": made.request, "token_estimate": made.token_estimate,
-            "safe_estimate": made.safe_estimate, "factor_permille": made.factor_permille, "replayed": made.replayed,
-            "end": made.end});
-        Ok(json_answer(StatusCode::OK, &told))
-    })
-    .await
-}
-
-async fn end(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named((agent, turn)): Named<(String, String)>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    own_task(&Arc::clone(&front), async move {
-        let mut arguments = object(body).await?;
-        let key = required(envelope(&headers, &mut arguments)?.0)?;
-        let body: AnswerBody = decode_as(arguments)?;
-        let owner = owner(&principal);
-        let given = RecordAnswer {
-            run: body.run.clone(),
-            owner: owner.clone(),
-            turn: turn_of(&turn)?,
-            content: body.content,
-            tool_calls: body.tool_calls,
-            finish: body.finish,
-            usage: body.usage,
-        };
-        let mut told = front.executor.answered(&principal, &agent, &key, given).await?.body;
-        if let Some(reason) = body.end_run {
-            let call =
-                EndRun { run: body.run.clone(), owner: Some(owner), reason, told: Map::new() };
-            let request = CallRequest {
-                principal,
-                agent,
-                call: Call::EndRun(Box::new(call)),
-                arguments: Map::from_iter([("run".to_owned(), json!(body.run))]),
-                key: Some(format!("{key}/end")),
-                guard: None,
-                capture: None,
-                wording: None,
-            };
-            let ended = front.executor.call(&request).await?.body;
-            told["_rev"] = ended["_rev"].clone();
-            told["run_ended"] = true.into();
-        }
-        Ok(json_answer(StatusCode::OK, &told))
-    })
-    .await
-}
-
-async fn list(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let read = async {
-        let (from_turn, limit) = part_of(query.as_deref(), "from_turn")?;
-        front.executor.prompts(&principal, &agent, from_turn, limit).await
+pub(super) async fn end(caller: Caller, body: Body) -> Result<Response> {
+    let mut arguments = object(body).await?;
+    let key = required_key(&caller.headers, &mut arguments)?;
+    let body: AnswerBody = decode_as(arguments)?;
+    let (executor, owner) = (caller.executor(), owner(&caller));
+    let answer = RecordAnswer {
+        run: body.run.clone(),
+        owner: owner.clone(),
+        turn: number("turn", &caller.item)?,
+        content: body.content,
+        tool_calls: body.tool_calls,
+        finish: body.finish,
+        usage: body.usage,
     };
-    answer(read.await)
+    let mut reply = executor.answered(&caller.principal, &caller.agent, &key, answer).await?.body;
+    if let Some(reason) = body.end_run {
+        let run = body.run;
+        let call = EndRun { run: run.clone(), owner: Some(owner), reason, told: Map::new() };
+        let whose = (caller.principal.clone(), caller.agent.clone());
+        let request = CallRequest::internal(whose, call, [("run", run.into())]);
+        let request = CallRequest { key: Some(format!("{key}/end")), ..request };
+        reply["_rev"] = executor.call(&request).await?.body["_rev"].take();
+        reply["run_ended"] = true.into();
+    }
+    Ok(json_answer(StatusCode::OK, &reply))
 }
 
-async fn replay(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named((agent, turn)): Named<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let read = async { front.executor.replay_prompt(&principal, &agent, turn_of(&turn)?).await };
-    answer(read.await)
+pub(super) async fn list(caller: Caller) -> Result<Value> {
+    let (from, limit) = caller.page("from_turn")?;
+    caller.executor().prompts(&caller.principal, &caller.agent, from, limit).await
 }
 
-async fn why(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let read = async {
-        let (mut text, mut turn, mut from_turn) = (None, None, None);
-        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            match &*name {
-                "text" => text = Some(value.into_owned()),
-                "turn" => turn = Some(number(&name, &value)?),
-                "from_turn" => from_turn = Some(number(&name, &value)?),
-                other => {
-                    return Err(Error::argument(other, "unknown: use text and from_turn, or turn"));
-                }
-            }
+pub(super) async fn replay(caller: Caller) -> Result<Value> {
+    let turn = number("turn", &caller.item)?;
+    caller.executor().replay_prompt(&caller.principal, &caller.agent, turn).await
+}
+
+pub(super) async fn why(caller: Caller) -> Result<Value> {
+    let query = caller.query("text and from_turn, or turn")?;
+    let (executor, principal, agent) = (caller.executor(), &caller.principal, &caller.agent);
+    let from_turn = query.number("from_turn")?;
+    match (query.text("text"), query.number("turn")?, from_turn) {
+        (Some(text), None, _) => executor.why(principal, agent, text, from_turn.unwrap_or(1)).await,
+        (None, Some(turn), None) => executor.why_prompt(principal, agent, turn).await,
+        _ => {
+            Err(Error::argument("text", "give the text of a fact, or only the `turn` of a prompt"))
         }
-        match (text, turn) {
-            (Some(text), None) => {
-                front.executor.why(&principal, &agent, &text, from_turn.unwrap_or(1)).await
-            }
-            (None, Some(turn)) if from_turn.is_none() => {
-                front.executor.why_prompt(&principal, &agent, turn).await
-            }
-            _ => Err(Error::argument(
-                "text",
-                "say what is looked for, or the `turn` of a prompt alone",
-            )),
-        }
-    };
-    answer(read.await)
+    }
 }

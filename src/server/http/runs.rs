@@ -1,13 +1,13 @@
-//! Runs over HTTP: one answer, or events as they happen; a client that leaves cancels.
+//! Runs agents over HTTP, with one answer or a stream of events.
+//!
+//! A client that disconnects cancels its run.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Frame;
@@ -17,50 +17,55 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::http::{Front, Named, Shared, crowded, envelope, json_answer, object};
-use super::problem;
-use super::problem::IntoProblem as _;
+use super::body::object;
+use super::caller::{Caller, Front, crowded};
+use super::envelope::required_key;
+use super::problem::{self, IntoProblem as _};
+use super::reply::json_answer;
 use crate::agent_loop::{Beat, NewMessage, RunEnd, RunEvent, RunRequest};
-use vctx_base::socket::PeerActor;
+use crate::limits::RUN_EVENTS_WAITING;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::RUN_EVENTS_WAITING;
 use vctx_core::memory::message::Role;
-use vctx_core::policy::Principal;
 use vctx_core::tools::decode_as;
 
 /// Body of `POST /v1/agents/{agent}/runs`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewRun {
-    /// What it begins with: a text of the user, or messages; nothing after an event that is there already.
+    /// Input of the run: a text of the user, or messages; empty if the event is already in the
+    /// queue.
     #[serde(default)]
     pub(super) input: Input,
-    /// Who asks for the next inference: the model (`asked`), or the server after every memory tool until there is text (`always`).
+    /// When the run makes its next inference: when the model requests it (`asked`), or after every
+    /// call of a memory tool until the model answers with text (`always`).
     #[serde(default)]
     pub(super) beat: BeatName,
-    /// Memory tools that are offered, by name, or `all`; those of the configuration unless given.
+    /// Names of the memory tools that the model sees, or `all`; by default those of the
+    /// configuration.
     #[serde(default)]
     pub(super) tools: Option<Vec<String>>,
-    /// Tools of the client, in the format of chat completions; the run ends where the model calls one.
+    /// Tools of the client, in the format of chat completions; the run ends when the model calls
+    /// one of them.
     #[serde(default)]
     pub(super) client_tools: Vec<Value>,
-    /// Fields of the request to the model beside messages and tools.
+    /// Further fields of the request to the model.
     #[serde(default)]
     pub(super) options: Map<String, Value>,
 }
 
-/// Who asks for the next inference.
+/// Says when a run makes its next inference.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BeatName {
-    /// The model.
+    /// The run makes the next inference when the model requests it.
     #[default]
     Asked,
-    /// The server.
+    /// The run makes another inference after every call of a memory tool, until the model answers
+    /// with text.
     Always,
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Input {
@@ -76,14 +81,14 @@ impl Default for Input {
     }
 }
 
-/// A message that a run begins with.
+/// A message of a run's input.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct InputMessage {
-    /// Who speaks.
+    /// The role of the speaker.
     pub(super) role: Role,
     /// The text.
     pub(super) content: String,
-    /// `name`, `tool_call_id`, … as `append_fifo` takes them.
+    /// Further attributes of the message (`name`, `tool_call_id`, …), as in `append_fifo`.
     #[serde(flatten)]
     pub(super) meta: Map<String, Value>,
 }
@@ -100,96 +105,75 @@ impl Input {
     }
 }
 
-impl NewRun {
-    fn request(self, principal: Principal, agent: String, key: String) -> RunRequest {
-        RunRequest {
-            principal,
-            agent,
-            key,
-            input: self.input.messages(),
-            client_tools: self.client_tools,
-            options: self.options,
-            beat: match self.beat {
-                BeatName::Asked => Beat::Asked,
-                BeatName::Always => Beat::Always,
-            },
-            tools: self.tools,
-        }
-    }
-}
-
 /// Runs an agent.
-pub(super) async fn run(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    Named(agent): Named<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let request = match asked(principal, agent, &headers, body).await {
+pub(super) async fn run(caller: Caller, body: Body) -> Response {
+    let accept = caller.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let streams = accept.is_some_and(|kinds| kinds.contains("text/event-stream"));
+    let front = Arc::clone(&caller.front);
+    let request = match request(caller, body).await {
         Ok(request) => request,
         Err(error) => return error.into_problem(),
     };
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let streams = accept.is_some_and(|kinds| kinds.contains("text/event-stream"));
-    let Some((mut events, work)) = begun(&front, request) else { return crowded() };
+    let Some((mut events, work)) = begin_run(&front, request) else { return crowded() };
     if streams {
         return event_stream(RunBody { events, work: Some(work) });
     }
     while events.recv().await.is_some() {}
-    match ended(work.await) {
+    match outcome_of(work.await) {
         Ok(end) => json_answer(StatusCode::OK, &json!(end)),
         Err(error) => error.into_problem(),
     }
 }
 
-async fn asked(
-    principal: Principal,
-    agent: String,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<RunRequest> {
+async fn request(caller: Caller, body: Body) -> Result<RunRequest> {
     let mut arguments = object(body).await?;
-    let (key, _) = envelope(headers, &mut arguments)?;
-    let key = key.ok_or_else(|| {
-        Error::new(
-            Code::IdempotencyKeyRequired,
-            "send a fresh Idempotency-Key header (or argument idempotency_key), and the same one when you retry",
-        )
-    })?;
-    Ok(decode_as::<NewRun>(arguments)?.request(principal, agent, key))
+    let key = required_key(&caller.headers, &mut arguments)?;
+    let run: NewRun = decode_as(arguments)?;
+    Ok(RunRequest {
+        principal: caller.principal,
+        agent: caller.agent,
+        key,
+        input: run.input.messages(),
+        client_tools: run.client_tools,
+        options: run.options,
+        beat: match run.beat {
+            BeatName::Asked => Beat::Asked,
+            BeatName::Always => Beat::Always,
+        },
+        tools: run.tools,
+    })
 }
 
 type Work = JoinHandle<Result<RunEnd>>;
 
-/// Begins a run on a task of its own, so that nothing is cut in half; whoever drops the receiver cancels it. None if there are too many.
-pub(super) fn begun(
+/// Begins a run on a separate task. If the receiver is dropped, the run is cancelled. Returns
+/// `None` if too many calls are running.
+pub(super) fn begin_run(
     front: &Arc<Front>,
     request: RunRequest,
 ) -> Option<(mpsc::Receiver<RunEvent>, Work)> {
-    let place = Arc::clone(&front.tasks).try_acquire_owned().ok()?;
+    let permit = Arc::clone(&front.tasks).try_acquire_owned().ok()?;
     let processor = Arc::clone(&front.processor);
     let (give, take) = mpsc::channel(RUN_EVENTS_WAITING);
     let work = tokio::spawn(async move {
-        let _place = place;
+        let _permit = permit;
         Box::pin(processor.run(request, give)).await
     });
     Some((take, work))
 }
 
-/// What a task came to.
-pub(super) fn ended(
+/// Returns the result of a run's task; a panic becomes an error.
+pub(super) fn outcome_of(
     outcome: std::result::Result<Result<RunEnd>, tokio::task::JoinError>,
 ) -> Result<RunEnd> {
     outcome.unwrap_or_else(|error| {
         tracing::error!(%error, "a run panicked");
-        let text = "the server made a mistake; retry with the same key";
+        let text = "the server has an internal error; retry with the same key";
         Err(Error::new(Code::Internal, text))
     })
 }
 
-/// A body of server-sent events.
+/// Returns a response with server-sent events.
 pub(super) fn event_stream(
     body: impl hyper::body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
 ) -> Response {
@@ -200,7 +184,7 @@ pub(super) fn event_stream(
     response
 }
 
-/// The events of a run, then its end.
+/// A response body with the run's events, followed by its result.
 struct RunBody {
     events: mpsc::Receiver<RunEvent>,
     work: Option<Work>,
@@ -222,7 +206,7 @@ impl hyper::body::Body for RunBody {
         let Some(work) = &mut self.work else { return Poll::Ready(None) };
         let outcome = ready!(Pin::new(work).poll(context));
         self.work = None;
-        Poll::Ready(Some(Ok(match ended(outcome) {
+        Poll::Ready(Some(Ok(match outcome_of(outcome) {
             Ok(end) => frame("end", &json!({"type": "end", "end": end})),
             Err(error) => {
                 frame("error", &json!({"type": "error", "problem": problem::body(&error)}))
@@ -231,7 +215,7 @@ impl hyper::body::Body for RunBody {
     }
 }
 
-/// One event.
+/// Returns the text of one server-sent event.
 fn frame(name: &str, data: &Value) -> Frame<Bytes> {
     Frame::data(Bytes::from(format!("event: {name}\ndata: {data}\n\n")))
 }

@@ -1,25 +1,28 @@
-//! Goes on with forgettings whose server died in the middle.
+//! Continues forget operations that a dead server left unfinished.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::runner::Job;
+use super::runner::{Job, busy};
 use crate::executor::Executor;
 use vctx_core::error::{Code, Result};
-use vctx_core::limits::FORGET_PAUSE_MS;
-use vctx_core::policy::Actor;
+use vctx_core::trust::Actor;
 
-/// The job. Every server runs it; of several, one does a step and the others find it done.
+/// Pause between two rounds of the job that continues forget operations, in milliseconds.
+const FORGET_PAUSE_MS: u64 = 5_000;
+
+/// The job that continues forget operations. Every server runs it; if one server has done a step,
+/// the others find it done.
 pub struct Forgettings {
     executor: Arc<Executor>,
-    /// The server itself, as the rows of events name it.
+    /// The actor that the job's events name: this server.
     actor: Actor,
 }
 
 impl Forgettings {
-    /// A job of this server.
+    /// Makes this server's job for forget operations.
     pub fn new(executor: Arc<Executor>, actor: Actor) -> Self {
         Self { executor, actor }
     }
@@ -35,15 +38,12 @@ impl Job for Forgettings {
             if *stopping.borrow() {
                 break;
             }
-            match self.executor.take_up_forgetting(&due, &self.actor).await {
-                // The agent is busy, or goes whole: its turn comes again, or never.
-                Err(error)
-                    if matches!(
-                        error.code,
-                        Code::Conflict | Code::Overloaded | Code::AgentMoving | Code::AgentNotFound
-                    ) => {}
-                other => first_fault = first_fault.and(other),
-            }
+            let step = self.executor.take_up_forgetting(&due, &self.actor).await;
+            first_fault = first_fault.and(match step {
+                // The agent was already forgotten as a whole.
+                Err(error) if error.code == Code::AgentNotFound => Ok(()),
+                step => step.or_else(busy),
+            });
         }
         first_fault
     }

@@ -1,4 +1,5 @@
-//! Makes vectors for what was logged into recall storage, behind the back of appends and evictions; takes away those whose entries are gone.
+//! Makes vectors for entries of recall storage in the background, and removes vectors of removed
+//! entries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,101 +11,115 @@ use super::runner::Job;
 use crate::executor::{Embedded, Executor};
 use vctx_base::clock;
 use vctx_core::error::Result;
-use vctx_core::limits::{
-    RECALL_AGENTS_LOOKED, RECALL_EMBED_MS, RECALL_EMBED_PAUSE_MS, RECALL_INDEX_MS,
-    RECALL_TRIM_ROWS, RECALL_VERSIONS_KEPT,
-};
-use vctx_core::policy::Actor;
+use vctx_core::trust::Actor;
 
-/// The job. Every server runs it: of two, one makes the vectors of an agent at a time, and vectors that both made would be the same.
+/// Pause between two searches for entries without vectors, in milliseconds.
+const RECALL_EMBED_PAUSE_MS: u64 = 500;
+/// Time after which a round of the job starts work on no further entry, in milliseconds; well below
+/// `JOB_MS_MAX`.
+const RECALL_EMBED_MS: u64 = 20_000;
+/// Maximum number of agents that the job reads in one page.
+const RECALL_AGENTS_LOOKED: u64 = 256;
+/// Maximum number of agents for which the job remembers a version of the core at which all entries
+/// had vectors; a full map is emptied.
+const RECALL_VERSIONS_KEPT: usize = 65_536;
+/// Maximum number of vectors that one round of the job checks for removed entries.
+const RECALL_TRIM_ROWS: u64 = 256;
+/// Pause between two checks of recall storage's vector index, in milliseconds.
+const RECALL_INDEX_MS: u64 = 30_000;
+
+/// The job that makes the vectors of recall storage. Every server runs it; only one server at a
+/// time works on an agent. A vector is the same, whichever server computes it.
 pub struct RecallVectors {
     executor: Arc<Executor>,
-    /// The server itself.
+    /// The actor that the job's events name: this server.
     actor: Actor,
-    place: Mutex<Place>,
+    cursor: Mutex<Cursor>,
 }
 
-/// Where the next run goes on. It is a guess that saves looks: a new server begins with nothing and looks at every agent once.
+/// Where the job's next round continues. The position is not stored: after a start, a server checks
+/// every agent once.
 #[derive(Default)]
-struct Place {
-    /// Agents up to this key were looked at in this round.
+struct Cursor {
+    /// Key of the last agent checked in the current pass over all agents.
     after: String,
-    /// Versions of the agents at which everything was embedded.
-    seen: HashMap<String, u64>,
-    /// Agent and place at which the look for vectors without entries goes on.
+    /// For each agent, the version at which all its entries had vectors.
+    embedded: HashMap<String, u64>,
+    /// Agent and position after which the check for removed entries continues.
     trim_after: String,
     trim_seq: u64,
-    /// When the vector index was looked after last.
+    /// Time of the last check of recall storage's vector index.
     index_at: Option<Instant>,
 }
 
 impl RecallVectors {
-    /// A job of this server.
+    /// Makes the recall vectors job for this server.
     pub fn new(executor: Arc<Executor>, actor: Actor) -> Self {
-        Self { executor, actor, place: Mutex::default() }
+        Self { executor, actor, cursor: Mutex::default() }
     }
 
-    /// One page of agents: what changed since it was last complete is looked at. A failure ends the run, and the next one begins with the next
-    /// agent.
-    async fn embed(&self, place: &mut Place, stopping: &watch::Receiver<bool>) -> Result<()> {
+    /// Makes vectors for one page of agents. Skips an agent that has not changed since all its
+    /// entries had vectors. A failure ends this round; the next one begins with the next agent.
+    async fn embed(&self, cursor: &mut Cursor, stopping: &watch::Receiver<bool>) -> Result<()> {
         let until = clock::now() + Duration::from_millis(RECALL_EMBED_MS);
-        let agents = self.executor.agents_behind(&place.after, RECALL_AGENTS_LOOKED).await?;
+        let agents = self.executor.agents_behind(&cursor.after, RECALL_AGENTS_LOOKED).await?;
         let last_page = (agents.len() as u64) < RECALL_AGENTS_LOOKED;
         for agent in agents {
             if *stopping.borrow() || clock::now() >= until {
                 return Ok(());
             }
-            // The others have their turn before this one goes on, however its own ends, and if it is cut off.
-            place.after.clone_from(&agent.key);
-            if place.seen.get(&agent.key) == Some(&agent.version) {
+            // The position advances before the work, so that the next round skips this agent even
+            // if the work fails.
+            cursor.after.clone_from(&agent.key);
+            if cursor.embedded.get(&agent.key) == Some(&agent.version) {
                 continue;
             }
             match self.executor.embed_recall(&agent, &self.actor, until).await? {
                 Embedded::All => {
-                    if place.seen.len() >= RECALL_VERSIONS_KEPT {
-                        place.seen.clear();
+                    if cursor.embedded.len() >= RECALL_VERSIONS_KEPT {
+                        cursor.embedded.clear();
                     }
-                    place.seen.insert(agent.key, agent.version);
+                    cursor.embedded.insert(agent.key, agent.version);
                 }
-                // There is more, or another server makes them.
+                // Some entries still lack vectors, or another server works on this agent.
                 Embedded::Some => {}
             }
         }
         if last_page {
-            place.after.clear();
+            cursor.after.clear();
         }
         Ok(())
     }
 
-    /// A few vectors of one agent: those whose entries are gone go.
-    async fn trim(&self, place: &mut Place) -> Result<()> {
-        let next = self.executor.agents_behind(&place.trim_after, 1).await?;
+    /// For one agent, removes a few vectors that belong to removed entries.
+    async fn trim(&self, cursor: &mut Cursor) -> Result<()> {
+        let next = self.executor.agents_behind(&cursor.trim_after, 1).await?;
         let Some(agent) = next.into_iter().next() else {
-            place.trim_after.clear();
+            cursor.trim_after.clear();
             return Ok(());
         };
         let looked = self.executor.trim_recall_vectors(
             &agent,
             &self.actor,
-            place.trim_seq,
+            cursor.trim_seq,
             RECALL_TRIM_ROWS,
         );
         match looked.await? {
-            Some(seq) => place.trim_seq = seq,
+            Some(seq) => cursor.trim_seq = seq,
             None => {
-                place.trim_seq = 0;
-                place.trim_after = agent.key;
+                cursor.trim_seq = 0;
+                cursor.trim_after = agent.key;
             }
         }
         Ok(())
     }
 
-    async fn look_after_index(&self, place: &mut Place) -> Result<()> {
+    async fn maintain_index(&self, cursor: &mut Cursor) -> Result<()> {
         let pause = Duration::from_millis(RECALL_INDEX_MS);
-        if place.index_at.is_some_and(|at| at.elapsed() < pause) {
+        if cursor.index_at.is_some_and(|at| at.elapsed() < pause) {
             return Ok(());
         }
-        place.index_at = Some(clock::now());
+        cursor.index_at = Some(clock::now());
         self.executor.look_after_recall_index().await
     }
 }
@@ -117,16 +132,17 @@ impl Job for RecallVectors {
         if !self.executor.embeds_recall() {
             return Ok(());
         }
-        let mut place = self.place.lock().await;
+        let mut cursor = self.cursor.lock().await;
         let mut stop = stopping.clone();
         let work = async {
-            self.look_after_index(&mut place).await?;
-            self.embed(&mut place, stopping).await?;
-            self.trim(&mut place).await
+            self.maintain_index(&mut cursor).await?;
+            self.embed(&mut cursor, stopping).await?;
+            self.trim(&mut cursor).await
         };
         tokio::select! {
             outcome = work => outcome,
-            // Each write is whole, and what is missing is found again.
+            // An interruption is harmless: every write is atomic, and the next round finds the
+            // entries that still lack vectors.
             _ = stop.wait_for(|stop| *stop) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Changes all vectors of the archive to another setting while those of now serve, when somebody asked for it.
+//! Carries out a requested reindex of the archive, while searches use the current vectors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,24 @@ use super::runner::Job;
 use crate::executor::{Executor, Reindexed};
 use vctx_base::clock;
 use vctx_core::error::Result;
-use vctx_core::limits::{REINDEX_MS, REINDEX_PAUSE_MS};
-use vctx_core::policy::Actor;
+use vctx_core::trust::Actor;
 
-/// The job. Every server runs it: of two, each finds less to do, and vectors that both make are the same.
+/// Pause between two rounds of the reindexing job, in milliseconds.
+const REINDEX_PAUSE_MS: u64 = 1_000;
+/// Time after which a round of the job starts work on no further document, in milliseconds; well
+/// below `JOB_MS_MAX`.
+const REINDEX_MS: u64 = 10_000;
+
+/// The reindexing job. Every server runs it, so that the servers divide the documents among
+/// themselves. A vector is the same, whichever server computes it.
 pub struct Reindex {
     executor: Arc<Executor>,
-    /// The server itself.
+    /// The actor that the job's events name: this server.
     actor: Actor,
 }
 
 impl Reindex {
-    /// A job of this server.
+    /// Makes this server's reindexing job.
     pub fn new(executor: Arc<Executor>, actor: Actor) -> Self {
         Self { executor, actor }
     }
@@ -33,10 +39,12 @@ impl Job for Reindex {
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
         let until = clock::now() + Duration::from_millis(REINDEX_MS);
         let mut stop = stopping.clone();
+        let reindex = self.executor.reindex();
         loop {
             let worked = tokio::select! {
-                worked = self.executor.reindex_work(&self.actor, until) => worked?,
-                // Each write is whole, and what is missing is found again.
+                worked = reindex.work(&self.actor, until) => worked?,
+                // An interruption is harmless: every write is atomic, and the next round finds the
+                // documents that still lack vectors.
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
             };
             if worked == Reindexed::Rests || clock::now() >= until {

@@ -1,27 +1,37 @@
-//! Takes texts away whose time is over by the policy of retention, behind the ttl index of recall storage.
+//! Removes texts that are older than the retention policy allows.
+//!
+//! A TTL index removes the old entries of recall storage. After an entry's removal, the job also
+//! removes the message's text from the agent's log.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
-use super::runner::Job;
+use super::runner::{Job, busy, unless_stopping};
 use crate::executor::Executor;
-use vctx_core::error::{Code, Result};
-use vctx_core::limits::{EXPIRE_AGENTS_LOOKED, EXPIRE_BATCHES_MAX, EXPIRE_PAUSE_MS};
-use vctx_core::policy::Actor;
+use crate::limits::EXPIRE_AGENTS_LOOKED;
+use vctx_core::error::Result;
+use vctx_core::trust::Actor;
 
-/// The job. Every server runs it; of several, one takes a text away and the others find it gone.
+/// Pause between two rounds of the retention job, in milliseconds.
+const EXPIRE_PAUSE_MS: u64 = 5_000;
+/// Maximum number of writes to one agent in one round of the retention job; the next round
+/// continues.
+const EXPIRE_BATCHES_MAX: usize = 16;
+
+/// The retention job. Every server runs it; a text that one server has removed is no longer due for
+/// the others.
 pub struct Expiry {
     executor: Arc<Executor>,
-    /// The server itself, as the rows of events name it.
+    /// The actor that the job's events name: this server.
     actor: Actor,
-    /// Agents up to this key were looked at in this round.
+    /// Key of the last agent examined in the current pass over all agents.
     after: Mutex<String>,
 }
 
 impl Expiry {
-    /// A job of this server.
+    /// Makes this server's retention job.
     pub fn new(executor: Arc<Executor>, actor: Actor) -> Self {
         Self { executor, actor, after: Mutex::default() }
     }
@@ -33,16 +43,12 @@ impl Job for Expiry {
 
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
         let mut after = self.after.lock().await;
-        let mut stop = stopping.clone();
-        let looked = tokio::select! {
-            looked = self.executor.due_agents(&after) => looked?,
-            // A dropped sender means that the program ends. What was only read may be cut off.
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
-        };
-        let last_page = (looked.len() as u64) < EXPIRE_AGENTS_LOOKED;
-        // One agent that cannot be written does not keep those behind it from their turn.
+        let page = unless_stopping(stopping, self.executor.due_agents(&after)).await?;
+        let Some(page) = page else { return Ok(()) };
+        let last_page = (page.len() as u64) < EXPIRE_AGENTS_LOOKED;
+        // If one agent cannot be written, the job still continues with the next agents.
         let mut first_fault = Ok(());
-        for agent in looked {
+        for agent in page {
             for _ in 0..EXPIRE_BATCHES_MAX {
                 if *stopping.borrow() {
                     return first_fault;
@@ -53,17 +59,8 @@ impl Job for Expiry {
                 match self.executor.expire(&agent, &self.actor).await {
                     Ok(true) => {}
                     Ok(false) => break,
-                    // The agent is busy with other writes: its turn comes again.
-                    Err(error)
-                        if matches!(
-                            error.code,
-                            Code::Conflict | Code::Overloaded | Code::AgentMoving
-                        ) =>
-                    {
-                        break;
-                    }
                     Err(error) => {
-                        first_fault = first_fault.and(Err(error));
+                        first_fault = first_fault.and(busy(error));
                         break;
                     }
                 }

@@ -1,32 +1,61 @@
-//! Runs jobs: one task for each, at once and then after a pause, one run after the other, until the server stops.
+//! Runs each job on its own task until the server stops: once immediately, then again after each
+//! pause.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use vctx_core::error::Result;
-use vctx_core::limits::{DRAIN_MS_MAX, JOB_MS_MAX};
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::DRAIN_MS_MAX;
 
-/// Something a server does by itself.
+/// Time limit for one round of a job, in milliseconds. A longer round is interrupted, which is
+/// harmless because every single write is atomic.
+const JOB_MS_MAX: u64 = 60_000;
+
+/// A task that a server repeats.
 pub trait Job: Send + Sync + 'static {
-    /// Names it in the log.
+    /// Name of the job in log lines.
     const NAME: &'static str;
-    /// Time between the end of one run and the begin of the next.
+    /// Time from the end of one round to the start of the next.
     const PAUSE: Duration;
 
-    /// One run. It ends early when `stopping` turns true; what it did until then stands.
+    /// Runs one round of the job. The round ends early when `stopping` becomes true; completed
+    /// writes stay.
     fn run(&self, stopping: &watch::Receiver<bool>) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The jobs of a server. Dropping it ends them where they are.
+/// Ignores errors that only mean that the agent is busy with other writes or is being moved; the
+/// next round tries again.
+pub(super) fn busy(error: Error) -> Result<()> {
+    match error.code {
+        Code::Conflict | Code::Overloaded | Code::AgentMoving => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Returns the result of a read, or `None` if the server stops first. A job's read may be
+/// interrupted at any point.
+pub(super) async fn unless_stopping<T>(
+    stopping: &watch::Receiver<bool>,
+    read: impl Future<Output = Result<T>>,
+) -> Result<Option<T>> {
+    let mut stopping = stopping.clone();
+    tokio::select! {
+        rows = read => rows.map(Some),
+        // If the sender of the stop signal is dropped, the program is ending.
+        _ = stopping.wait_for(|stop| *stop) => Ok(None),
+    }
+}
+
+/// The running jobs of a server. If the runner is dropped, the jobs are aborted.
 pub struct Runner {
     stopping: watch::Receiver<bool>,
     tasks: JoinSet<()>,
 }
 
 impl Runner {
-    /// A runner without jobs; they will end when `stopping` turns true.
+    /// Makes a runner without jobs. Its jobs end when `stopping` becomes true.
     pub fn new(stopping: watch::Receiver<bool>) -> Self {
         Self { stopping, tasks: JoinSet::new() }
     }
@@ -36,7 +65,8 @@ impl Runner {
         self.tasks.spawn(repeat(job, self.stopping.clone()));
     }
 
-    /// Waits until every job has ended. A run that takes longer than [`DRAIN_MS_MAX`] is cut off; its writes are whole or not there.
+    /// Waits until every job has ended. After [`DRAIN_MS_MAX`], interrupts the jobs that still run,
+    /// which is harmless because every single write is atomic.
     pub async fn ended(mut self) {
         let all = async {
             while let Some(ended) = self.tasks.join_next().await {
@@ -66,10 +96,10 @@ async fn repeat<J: Job>(job: J, mut stopping: watch::Receiver<bool>) {
             Err(_) => Some(format!("not done within {JOB_MS_MAX} ms")),
         };
         match &error {
-            // One failure is no news: the database may be stopping, and the next run may do. A second one
-            // in a row is, once: a database that is away is reported elsewhere too, with each call.
+            // Only the second consecutive failure of a job is logged as a warning. A single failure
+            // may come from a restart of the database, which the calls report too.
             Some(error) if failures == 1 => {
-                tracing::warn!(job = J::NAME, error, "a job failed twice; it is tried again");
+                tracing::warn!(job = J::NAME, error, "a job failed twice; it will be tried again");
             }
             Some(error) => tracing::debug!(job = J::NAME, error, failures, "a job failed"),
             None if failures > 1 => tracing::info!(job = J::NAME, "a job works again"),
@@ -78,7 +108,7 @@ async fn repeat<J: Job>(job: J, mut stopping: watch::Receiver<bool>) {
         failures = if error.is_some() { failures + 1 } else { 0 };
         tokio::select! {
             () = tokio::time::sleep(J::PAUSE) => {}
-            // A dropped sender means that the program ends.
+            // If the sender of the stop signal is dropped, the program is ending.
             _ = stopping.wait_for(|stop| *stop) => return,
         }
     }
@@ -90,9 +120,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use vctx_core::error::{Code, Error};
 
-    /// Counts its runs; every other one fails.
+    /// A job that counts its rounds; every second round fails.
     struct Counting(Arc<AtomicU32>);
 
     impl Job for Counting {

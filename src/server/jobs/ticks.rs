@@ -1,4 +1,4 @@
-//! Fires schedules whose moment has come, and lets their agents run.
+//! Fires the due ticks of schedules, and runs the agents for which the schedules request a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,35 +6,44 @@ use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use super::runner::Job;
-use crate::dispatch::Runner;
+use super::runner::{Job, unless_stopping};
+use crate::agent_loop::Processor;
 use crate::executor::{CutRun, DueTick, Executor};
+use crate::limits::{TICK_RUN_LEASE_MS, TICKS_LOOKED};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    TICK_LOOK_MS, TICK_RUN_LATE_MS_MAX, TICK_RUN_LEASE_MS, TICK_RUNS_MAX, TICKS_AT_ONCE,
-    TICKS_LOOKED,
-};
-use vctx_core::policy::Actor;
+use vctx_core::trust::Actor;
 
-/// The job. Every server runs it; of several, one fires a moment and the others find it fired.
+/// Pause between two searches for due schedules, in milliseconds.
+const TICK_LOOK_MS: u64 = 500;
+/// Maximum number of agents whose ticks are fired at the same time.
+const TICKS_AT_ONCE: usize = 8;
+/// Maximum number of concurrent scheduled runs on one server; more runs must wait.
+const TICK_RUNS_MAX: usize = 8;
+/// Longest time that a scheduled run waits for a server with a model, in milliseconds; after this
+/// time the run is given up.
+const TICK_RUN_LATE_MS_MAX: u64 = 3_600_000;
+
+/// The job that fires schedules. Every server runs it; a tick that one server has fired is skipped
+/// by the others.
 pub struct Ticks {
     executor: Arc<Executor>,
-    /// The server itself, as the rows of events name it.
+    /// The actor that the job's events name: this server.
     actor: Actor,
-    /// Who runs agents; none where no model is configured.
-    runner: Option<Arc<dyn Runner>>,
-    /// Runs that go on while the job looks for more.
+    /// The agent loop that runs the agents; `None` if no model is configured.
+    runner: Option<Arc<Processor>>,
+    /// The scheduled runs in progress; they continue while the job searches for more.
     runs: Mutex<JoinSet<()>>,
 }
 
 impl Ticks {
-    /// A job of this server.
-    pub fn new(executor: Arc<Executor>, actor: Actor, runner: Option<Arc<dyn Runner>>) -> Self {
+    /// Makes the schedules job for this server.
+    pub fn new(executor: Arc<Executor>, actor: Actor, runner: Option<Arc<Processor>>) -> Self {
         Self { executor, actor, runner, runs: Mutex::default() }
     }
 
-    /// Fires what is due, several agents at a time. One that cannot be written waits, and keeps nobody behind it.
+    /// Fires the due ticks of several agents at a time. An agent to which no event can be written
+    /// does not delay the other agents.
     async fn fire(&self, due: Vec<DueTick>, stopping: &watch::Receiver<bool>) -> Result<()> {
         let mut first_fault = Ok(());
         let mut firing = JoinSet::new();
@@ -54,7 +63,8 @@ impl Ticks {
         first_fault
     }
 
-    /// Goes on with runs that nobody has. Without a runner they wait for a server that has one, up to a bound.
+    /// Continues the scheduled runs that no server is working on. Without a configured model, these
+    /// runs wait for a server with a model, up to a time limit.
     async fn run_cut(&self, cut: Vec<CutRun>, now_ms: u64) -> Result<()> {
         let mut runs = self.runs.lock().await;
         while runs.try_join_next().is_some() {}
@@ -62,7 +72,7 @@ impl Ticks {
             let Some(runner) = &self.runner else {
                 if now_ms.saturating_sub(run.running.since_ms) > TICK_RUN_LATE_MS_MAX {
                     count("unrun");
-                    self.executor.settle_run(&run, &self.actor).await?;
+                    self.executor.end_run(&run, &self.actor).await?;
                 }
                 continue;
             };
@@ -74,7 +84,7 @@ impl Ticks {
             }
             let (executor, actor) = (Arc::clone(&self.executor), self.actor.clone());
             let runner = Arc::clone(runner);
-            runs.spawn(async move { run_one(&executor, &actor, &*runner, &run).await });
+            runs.spawn(async move { Box::pin(run_one(&executor, &actor, &runner, &run)).await });
         }
         Ok(())
     }
@@ -99,12 +109,13 @@ async fn fire_one(executor: &Executor, actor: &Actor, tick: &DueTick) -> Result<
             metrics::counter!(metric::TICKS_MISSED).increment(missed);
             Ok(())
         }
-        // Another server was faster, or it was changed or taken away.
+        // Another server has fired the tick, or the schedule was changed or removed.
         Ok(None) => Ok(()),
         Err(error) => {
             count("failed");
             executor.postpone(tick, actor).await?;
-            // A full window or a busy agent is that agent's affair; a database that is away is the job's.
+            // A full window or a busy agent affects only that agent; if the database does not
+            // answer, the whole round fails.
             if error.code.status() < 500
                 || matches!(error.code, Code::Overloaded | Code::AgentMoving)
             {
@@ -116,8 +127,9 @@ async fn fire_one(executor: &Executor, actor: &Actor, tick: &DueTick) -> Result<
     }
 }
 
-/// One run to its end, with the claim renewed while it goes on. What passes is left to the next look, after the claim.
-async fn run_one(executor: &Executor, actor: &Actor, runner: &dyn Runner, run: &CutRun) {
+/// Completes one scheduled run, and renews its lease meanwhile. After a temporary error, the server
+/// that takes the lease next continues the run.
+async fn run_one(executor: &Executor, actor: &Actor, runner: &Processor, run: &CutRun) {
     let (principal, agent) = run.whose(actor);
     let work = runner.tick(&principal, &agent, run.running.seq, &run.running.key);
     tokio::pin!(work);
@@ -127,9 +139,9 @@ async fn run_one(executor: &Executor, actor: &Actor, runner: &dyn Runner, run: &
             outcome = &mut work => break outcome,
             _ = renew.tick() => match executor.claim_run(run, actor).await {
                 Ok(true) => {}
-                // Another server has it: it goes on with what is written so far.
+                // Another server has taken the lease, and continues the run.
                 Ok(false) => return,
-                Err(error) => tracing::debug!(error = error.chain(), "a claim was not renewed"),
+                Err(error) => tracing::debug!(error = error.chain(), "a run's lease was not renewed"),
             },
         }
     };
@@ -146,8 +158,8 @@ async fn run_one(executor: &Executor, actor: &Actor, runner: &dyn Runner, run: &
             return;
         }
     }
-    if let Err(error) = executor.settle_run(run, actor).await {
-        tracing::warn!(error = error.chain(), "the end of a tick's run was not noted");
+    if let Err(error) = executor.end_run(run, actor).await {
+        tracing::warn!(error = error.chain(), "the end of a tick's run was not recorded");
     }
 }
 
@@ -156,12 +168,8 @@ impl Job for Ticks {
     const PAUSE: Duration = Duration::from_millis(TICK_LOOK_MS);
 
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
-        let mut stop = stopping.clone();
-        let found = tokio::select! {
-            found = self.executor.due_ticks(TICKS_LOOKED) => found?,
-            // A dropped sender means that the program ends. What was only read may be cut off.
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
-        };
+        let found = unless_stopping(stopping, self.executor.due_ticks(TICKS_LOOKED)).await?;
+        let Some(found) = found else { return Ok(()) };
         let fired = self.fire(found.due, stopping).await;
         if *stopping.borrow() {
             return fired;

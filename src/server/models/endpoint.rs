@@ -1,4 +1,5 @@
-//! The embedder behind an OpenAI-compatible `/v1/embeddings`: batches, a limit of time, few repetitions, and nothing believed unchecked.
+//! Embeds texts at an OpenAI-compatible `/v1/embeddings`: sends batches within a time limit,
+//! repeats failed requests a few times, and checks every answer.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,25 +9,33 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::wire::{Way, Wire};
+use crate::models::limits::EMBED_BATCH_TEXTS_MAX;
 use vctx_base::embedder::{Embedder, Kind, checked};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    EMBED_ANSWER_BYTES_MAX, EMBED_ATTEMPTS_MAX, EMBED_BATCH_BYTES_MAX, EMBED_BATCH_TEXTS_MAX,
-    EMBED_PAUSE_MS,
-};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::composed;
 
-/// The embedder.
+/// Maximum length of the answer to one batch, in bytes: 64 vectors of 4096 components at about 20
+/// bytes each, with a reserve for more digits.
+const EMBED_ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum number of text bytes in one batch; a single longer text makes a batch of its own.
+const EMBED_BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Maximum number of attempts to embed one batch, all within its time limit.
+const EMBED_ATTEMPTS_MAX: u32 = 3;
+/// Base of the pause before a batch is sent again, in milliseconds. The first pause is twice this
+/// value, and each further pause doubles.
+const EMBED_PAUSE_MS: u64 = 25;
+
+/// An embedder at an endpoint.
 pub struct EndpointEmbedder {
     fingerprint: Fingerprint,
     wire: Wire,
     path: String,
-    /// Longest wait for one batch, all its attempts counted.
+    /// Time limit for one batch, including all attempts.
     limit: Duration,
 }
 
-/// What is read of an answer; the rest is the server's own affair.
+/// The fields of an embedder's answer that are read.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Entry>,
@@ -39,8 +48,9 @@ struct Entry {
 }
 
 impl EndpointEmbedder {
-    /// Asks the server at `way` under `path` (`/v1/embeddings`) for vectors of that kind; the model's name is the fingerprint's. A batch
-    /// takes `limit` at most.
+    /// Makes an embedder at address `way` and HTTP path `path` (`/v1/embeddings`). Its vectors have
+    /// the given fingerprint, and its requests contain the fingerprint's model name. Each batch may
+    /// take at most `limit`.
     pub fn new(
         fingerprint: Fingerprint,
         way: Way,
@@ -51,7 +61,7 @@ impl EndpointEmbedder {
         Self { fingerprint, wire: Wire::new(way, key), path, limit }
     }
 
-    /// One batch, repeated while it may yet succeed and there is time.
+    /// Embeds one batch. Sends it again after a failure, if another attempt may succeed in time.
     async fn batch(&self, texts: &[String]) -> Result<Vec<Vec<f32>>> {
         let body =
             json!({"model": self.fingerprint.model_id, "input": texts, "encoding_format": "float"});
@@ -86,7 +96,7 @@ impl EndpointEmbedder {
         self.in_order(answer, texts.len())
     }
 
-    /// The vectors in the order of their texts, whatever order they came in.
+    /// Puts an answer's vectors in the order of the embedded texts.
     fn in_order(&self, answer: Answer, texts: usize) -> Result<Vec<Vec<f32>>> {
         let mut found: Vec<Option<Vec<f32>>> = vec![None; texts];
         for entry in answer.data {
@@ -104,7 +114,8 @@ fn misplaced() -> Error {
     Error::new(Code::EmbedderUnavailable, "the embedder answered for other texts")
 }
 
-/// Ends of the batches of some texts: bounded in number and in bytes, though never without a text.
+/// Splits texts into batches, returned as index ranges. A batch has a maximum number of texts and
+/// bytes, but at least one text.
 fn batches(texts: &[String]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -132,7 +143,7 @@ impl Embedder for EndpointEmbedder {
         &self.fingerprint
     }
 
-    /// Both kinds alike: the interface knows no difference.
+    /// Embeds queries and passages alike, since the interface has no parameter for the kind.
     async fn embed(&self, texts: &[String], _: Kind) -> Result<Vec<Vec<f32>>> {
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in batches(texts) {
@@ -141,7 +152,10 @@ impl Embedder for EndpointEmbedder {
         Ok(vectors)
     }
 
-    /// The interface gives no token states, so a chunk's vector is put together from its own, its neighbours' and the document's.
+    /// Computes each chunk's vector from the separate vectors of the document's chunks: mostly the
+    /// chunk's own vector, with smaller shares of its neighbours' vectors and of the whole
+    /// document's vector. With token states, each chunk's vector could be computed directly, but
+    /// the endpoint's API does not return them.
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
         let texts: Vec<String> =
             spans.iter().map(|span| document[span.clone()].to_owned()).collect();

@@ -1,4 +1,4 @@
-//! A model behind an OpenAI-compatible endpoint on a Unix socket, asked for summaries; it answers and never decides.
+//! Asks a model for summaries at an OpenAI-compatible endpoint on a Unix socket.
 
 use std::time::Duration;
 
@@ -7,41 +7,46 @@ use serde_json::{Value, json};
 
 use super::wire::{Way, Wire};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{MODEL_ANSWER_BYTES_MAX, MODEL_MS_MAX};
+use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::policy::Line;
 
-/// Where the model answers.
+/// Maximum length of the summary model's answer, in bytes.
+const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Settings of the summary model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewaySettings {
     /// Unix socket of an OpenAI-compatible server.
     pub socket: std::path::PathBuf,
-    /// Model name sent with each request.
+    /// Model name that requests contain.
     pub model: String,
 }
 
-/// The client of that endpoint.
+/// A client of the summary model.
 pub struct Gateway {
     settings: GatewaySettings,
     wire: Wire,
 }
 
-/// What the model is told. A list of facts survives recursion better than prose (measured on LoCoMo conversations).
+/// Instruction for a summary. It asks for a list of facts, since facts survive repeated summarising
+/// better in a list than in prose (measured on LoCoMo conversations).
 const PROMPT: &str = "Fold the previous summary and the conversation below into one new summary: a list of short facts, one per line, \
     with names, numbers and dates kept as they are. No introduction, no comment. Stay below the given number of tokens.";
 
-/// What it is told besides when its last answer was too far from its sources.
+/// Addition to the instruction after a summary that was too dissimilar to the summarised texts.
 const AGAIN: &str = "An earlier answer was too far from the text: stay with the words of the text and leave none of its subjects out.";
 
 impl Gateway {
-    /// A client; nothing is sent yet.
+    /// Makes a client of the summary model; sends no request yet.
     pub fn new(settings: GatewaySettings) -> Self {
         let wire = Wire::new(Way::Unix(settings.socket.clone()), None);
         Self { settings, wire }
     }
 
-    /// Asks for a summary of at most about `tokens_max` tokens; the caller enforces the cap. From the second `attempt` on the model is
-    /// told what was wrong, and may answer otherwise than before.
+    /// Asks for a summary of at most about `tokens_max` tokens; the caller truncates a longer
+    /// summary. From the second `attempt` on, the instruction says what was wrong with the earlier
+    /// answer.
     pub async fn summarise(
         &self,
         previous: &str,

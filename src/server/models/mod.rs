@@ -1,15 +1,16 @@
-//! Models answer and never decide: here summaries, vectors and chat over a socket.
+//! Clients of models, which are asked over a socket for summaries, vectors and answers.
 
+mod cached_embedder;
 pub mod chat;
 mod endpoint;
 mod gateway;
-mod remembered;
+mod limits;
 mod settings;
 mod wire;
 
+pub use cached_embedder::CachedEmbedder;
 pub use endpoint::EndpointEmbedder;
 pub use gateway::{Gateway, GatewaySettings};
-pub use remembered::Remembered;
 pub use settings::{EmbedderKind, EmbedderSettings};
 pub use vctx_base::embedder::{Embedder, Embedders, Kind};
 pub use wire::Way;

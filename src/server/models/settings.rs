@@ -1,52 +1,55 @@
-//! Which embedder a server has: its settings, what is wrong with them, and the embedder they describe.
+//! Validates an embedder's settings, and makes the embedder from them.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::cached_embedder::CachedEmbedder;
 use super::endpoint::EndpointEmbedder;
-use super::remembered::Remembered;
 use super::wire::Way;
 use vctx_base::embedder::{Embedder, Embedders, model_in_process};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{DIMENSION_MAX, EMBED_MS, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use vctx_core::limits::{DIMENSION_MAX, MODEL_MS_MAX, NAME_BYTES_MAX};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::lexical::{self, Lexical};
 
-/// What makes vectors of texts that come without one.
+/// Minimum and maximum of `embedder.timeout_ms`.
+const EMBED_MS: (u64, u64) = (10, MODEL_MS_MAX);
+
+/// Settings of the embedder for texts that come without a vector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderSettings {
-    /// Which kind.
+    /// Kind of the embedder.
     pub kind: EmbedderKind,
-    /// Name of the model.
+    /// Name of the embedder's model.
     #[serde(deserialize_with = "text")]
     pub model: String,
-    /// Version of the model behind an endpoint.
+    /// Version of the model at the endpoint.
     #[serde(deserialize_with = "text")]
     pub version: String,
-    /// Components of a vector.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// Unix socket of an endpoint.
+    /// Unix socket of the embedder's endpoint, or empty.
     pub socket: PathBuf,
-    /// Address of an endpoint on the network; empty: none.
+    /// Network address of the embedder's endpoint, or empty.
     pub tcp: String,
-    /// Path of the request.
+    /// HTTP path of requests to the embedder's endpoint.
     pub path: String,
-    /// Longest wait for one batch, in milliseconds.
+    /// Time limit for the vectors of one batch, in milliseconds.
     pub timeout_ms: u64,
-    /// Directory of a local model.
+    /// Directory of a local model; used by the kind `local`.
     pub model_dir: PathBuf,
-    /// The embedder that the archive is to change to (`vctx reindex`); its own `next` must be absent.
+    /// Settings of the embedder to which the archive is to change (`vctx reindex`); their own
+    /// `next` must be empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Box<EmbedderSettings>>,
 }
 
 impl Default for EmbedderSettings {
-    /// The lexical one; the same as the table of defaults, for `next`, which that table does not hold.
+    /// Returns the settings of the lexical embedder, which are the configuration's defaults.
     fn default() -> Self {
         Self {
             kind: EmbedderKind::Lexical,
@@ -63,7 +66,8 @@ impl Default for EmbedderSettings {
     }
 }
 
-/// A text; the environment gives a version such as 2 as a number.
+/// Reads a text or a number, since a version such as `2` in an environment variable is parsed as a
+/// number.
 fn text<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<String, D::Error> {
@@ -74,27 +78,27 @@ fn text<'de, D: serde::Deserializer<'de>>(
     }
 }
 
-/// The kinds of embedders.
+/// Kind of embedder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbedderKind {
-    /// Hashed words: always there, no model.
+    /// Hashes words; needs no model.
     Lexical,
-    /// An OpenAI-compatible server.
+    /// Asks an OpenAI-compatible server.
     Endpoint,
-    /// A BERT model in this process.
+    /// Runs a BERT model in this process.
     Local,
 }
 
 impl EmbedderSettings {
-    /// What is wrong with them, each with its key.
+    /// Returns one sentence for each invalid embedder setting, beginning with the setting's key.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(next) = &self.next {
             let own = next.faults();
             faults.extend(own.iter().map(|fault| fault.replacen("embedder.", "embedder.next.", 1)));
             if next.next.is_some() {
-                faults.push("embedder.next.next: one change after the other".into());
+                faults.push("embedder.next.next: one next embedder only; leave it empty".into());
             }
         }
         let mut unless = |holds: bool, text: String| {
@@ -125,7 +129,7 @@ impl EmbedderSettings {
             EmbedderKind::Local => {
                 unless(
                     self.model_dir.is_absolute(),
-                    "model_dir: name the directory of the model by its whole path".into(),
+                    "model_dir: give the absolute path of the model's directory".into(),
                 );
                 unless(
                     model_in_process().is_some(),
@@ -136,29 +140,21 @@ impl EmbedderSettings {
         faults
     }
 
-    /// Where an endpoint listens: a Unix socket, or an address where one is named.
+    /// Returns the endpoint's address, on a Unix socket or the network.
     fn way(&self) -> std::result::Result<Way, String> {
-        let length = self.socket.as_os_str().len();
-        match (length, self.tcp.as_str()) {
-            (0, "") => Err("socket: name the endpoint's Unix socket".into()),
-            (0, address) => address
-                .parse::<SocketAddr>()
-                .map(Way::Tcp)
-                .map_err(|_| "tcp: use an address and a port, as 127.0.0.1:8080".into()),
-            (_, "") if !self.socket.is_absolute() || length > SOCKET_PATH_BYTES_MAX => {
-                Err(format!("socket: use a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes"))
-            }
-            (_, "") => Ok(Way::Unix(self.socket.clone())),
-            _ => Err("tcp: give it or socket, not both".into()),
+        if self.socket.as_os_str().is_empty() && self.tcp.is_empty() {
+            return Err("socket: name the endpoint's Unix socket".into());
         }
+        Way::of(&self.socket, &self.tcp)
     }
 
-    /// The embedder they describe; `key` is what an endpoint wants to see. A local model is loaded here.
+    /// Makes the configured embedder, and loads its model if it is local. `key` is the bearer token
+    /// for an endpoint.
     pub fn open(&self, key: Option<String>) -> Result<Embedders> {
         Ok(Embedders::new(self.one(key)?))
     }
 
-    /// The same with the one that the archive is to change to, if there is one.
+    /// Makes the configured embedder, and the one to which the archive is to change, if any.
     pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
         let embedders = self.open(key)?;
         match &self.next {
@@ -182,7 +178,7 @@ impl EmbedderSettings {
             }
             EmbedderKind::Local => self.local()?,
         };
-        Ok(Arc::new(Remembered::new(inner)))
+        Ok(Arc::new(CachedEmbedder::new(inner)))
     }
 
     fn local(&self) -> Result<Arc<dyn Embedder>> {
@@ -226,7 +222,7 @@ mod tests {
             (tcp("localhost"), "embedder.tcp: use an address"),
             (
                 EmbedderSettings { tcp: "127.0.0.1:1".into(), ..settings() },
-                "embedder.tcp: give it or",
+                "embedder.tcp: set either",
             ),
             (
                 EmbedderSettings { socket: "model.sock".into(), ..settings() },

@@ -1,7 +1,8 @@
-//! JSON to a model's server and back: over a Unix socket, or over TCP to one configured address; bounded in bytes, never a listener.
+//! Sends JSON requests to a model server over a Unix socket or one configured TCP address, and
+//! limits the length of answers.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -14,20 +15,40 @@ use hyperlocal::UnixConnector;
 use serde_json::Value;
 
 use vctx_core::error::{Code, Error};
+use vctx_core::limits::SOCKET_PATH_BYTES_MAX;
 
-/// Where a model's server listens.
+/// Address of a model server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// A Unix socket.
     Unix(PathBuf),
-    /// An address that the configuration names.
+    /// A configured network address.
     Tcp(SocketAddr),
 }
 
-/// A client of one server.
+impl Way {
+    /// Returns the address from a configured socket path or network address; exactly one of them
+    /// must be set.
+    pub(super) fn of(socket: &Path, tcp: &str) -> Result<Self, String> {
+        let length = socket.as_os_str().len();
+        match (length, tcp) {
+            (0, address) => address
+                .parse::<SocketAddr>()
+                .map(Self::Tcp)
+                .map_err(|_| "tcp: use an address and a port, such as 127.0.0.1:8080".into()),
+            (_, "") if !socket.is_absolute() || length > SOCKET_PATH_BYTES_MAX => {
+                Err(format!("socket: use a full path of at most {SOCKET_PATH_BYTES_MAX} bytes"))
+            }
+            (_, "") => Ok(Self::Unix(socket.to_owned())),
+            _ => Err("tcp: set either tcp or socket".into()),
+        }
+    }
+}
+
+/// A client of one model server.
 pub(super) struct Wire {
     ends: Ends,
-    /// Sent as a bearer token, if there is one; never logged.
+    /// Bearer token for the model server, if any; it is never logged.
     key: Option<String>,
 }
 
@@ -36,25 +57,25 @@ enum Ends {
     Tcp(SocketAddr, Client<HttpConnector, Full<Bytes>>),
 }
 
-/// Why there is no answer.
+/// A fault in place of a model server's complete answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireFault {
-    /// Nobody listens.
+    /// The model server cannot be reached.
     #[error("the model's server is not reachable")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The connection broke, or the answer was longer than allowed.
     #[error("the answer of the model's server was not received whole")]
     Lost(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// An answer that is no success.
+    /// The model server answered with an error status.
     #[error("the model's server answered {0}")]
     Status(StatusCode),
-    /// A request that cannot be made.
+    /// The request to the model server could not be built.
     #[error("the request to the model's server cannot be made")]
     Request(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl WireFault {
-    /// As an error of the server's with a code of the caller's choice; the cause is for the log.
+    /// Returns an error for the caller, with the given code; the fault's cause is only logged.
     pub(super) fn into_error(self, code: Code) -> Error {
         let error = Error::new(code, self.to_string());
         match self {
@@ -65,7 +86,7 @@ impl WireFault {
         }
     }
 
-    /// Whether the same request may succeed a moment later.
+    /// Returns whether another attempt may succeed.
     pub(super) fn passing(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Lost(_) => true,
@@ -78,7 +99,7 @@ impl WireFault {
 }
 
 impl Wire {
-    /// A client; nothing is sent yet.
+    /// Makes a client of a model server; sends no request yet.
     pub(super) fn new(way: Way, key: Option<String>) -> Self {
         let builder = Client::builder(TokioExecutor::new());
         let ends = match way {
@@ -88,7 +109,7 @@ impl Wire {
         Self { ends, key }
     }
 
-    /// Posts a body and gives the answer's bytes, at most `bytes_max` of them.
+    /// Posts a body, and returns the answer's body of at most `bytes_max` bytes.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -102,7 +123,8 @@ impl Wire {
         if status.is_success() { Ok(bytes) } else { Err(WireFault::Status(status)) }
     }
 
-    /// Posts a body and gives the answer as it begins, whatever its status; its bytes are for the caller to bound.
+    /// Posts a body, and returns the answer of any status as soon as its head has arrived; the
+    /// caller must limit the answer's body.
     pub(super) async fn open(
         &self,
         path: &str,

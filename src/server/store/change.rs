@@ -1,82 +1,86 @@
-//! Applies a change: one AQL request, or one stream transaction when messages leave the queue; guarded by revision and key.
+//! Applies a change in one AQL request or one stream transaction. Nothing is written if the core
+//! has another revision than the change expects, or if the idempotency key is already used.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::archive;
 use super::core::Replay;
-use super::db::{Binds, Rw};
-use super::fault::Fault;
+use super::db::{Binds, Rw, binds};
+use super::fault::Result;
 use super::forget;
-use super::query::{Query, query};
+use super::query::{Query, queries};
 use super::retention;
 use super::schedule;
 use super::transaction::{Committed, Stream};
+use crate::store::limits::BATCH_ROWS;
 use vctx_base::metric;
-use vctx_core::limits::BATCH_ROWS;
-use vctx_core::memory::change::{Change, Evict};
+use vctx_core::memory::change::{Change, Evict, Part, Recount};
 use vctx_core::memory::core::Core;
-use vctx_core::memory::joined::version_key;
-use vctx_core::policy::Scope;
+use vctx_core::memory::edges::version_key;
+use vctx_core::trust::Scope;
+use vctx_core::window::Section;
 
-/// The guarded write of a call.
-pub(super) const CHANGE: Query = query!("core_change");
-/// The same with rows of prompts.
-pub(super) const CHANGE_PROMPT: Query = query!("prompt_change");
-/// The edges of an eviction.
-pub(super) const RECALL_APPEND: Query = query!("recall_append");
-/// New counts of messages.
-pub(super) const RECOUNT: Query = query!("message_recount");
+queries! {
+    CHANGE = "core_change",
+    CHANGE_PROMPT = "prompt_change",
+    RECALL_APPEND = "recall_append",
+    RECOUNT = "message_recount",
+}
 
-/// How changes without an eviction are written.
+/// How a change is written if none of its parts needs separate statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteMode {
-    /// One AQL request: atomic on a single server.
+    /// One AQL request, which is atomic if a single ArangoDB server holds the database.
     SingleRequest,
-    /// A stream transaction: what a coordinator needs.
+    /// A stream transaction, which a coordinator requires.
     Stream,
 }
 
-/// The record that makes a call happen once.
+/// The record of a call under its idempotency key, so that a repeated call does not run again.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Hash of scope and key: the record's document key.
+    /// Document key of the record: a hash of the agent's scope and the idempotency key.
     pub replay_key: String,
-    /// The caller's key: what an export makes the record's key from again.
+    /// The caller's idempotency key, from which an import computes the document key again.
     pub key: String,
-    /// Which part of a call that is done in several; none of the whole.
+    /// Number of the part, if the call is written in several parts; `None` for the record of the
+    /// whole call.
     pub part: Option<u32>,
-    /// Hash of what is asked.
+    /// Hash of the request.
     pub request_hash: String,
-    /// Tool.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Answer without its revision.
+    /// Answer of the call, without the new revision of the core, which the write itself adds.
     pub response: Map<String, Value>,
-    /// When, in ISO form.
+    /// Time of the call, in ISO form.
     pub created_at: String,
-    /// When the oldest of the messages was said whose texts the answer holds; none: it holds no texts of messages.
+    /// Time of the oldest message whose text is in the answer; `None` if the answer contains no
+    /// text of a message.
     pub texts_since: Option<String>,
-    /// When the record may go, in seconds since 1970 (the unit of a ttl index).
+    /// When the record expires, in seconds since 1970, as a TTL index requires.
     pub expires_at: u64,
 }
 
-/// What became of a change.
+/// Outcome of applying a change.
 #[derive(Clone, Debug)]
 pub enum Applied {
-    /// Written; the new revision.
+    /// The change was written. The value is the core's new revision.
     Written(String),
-    /// An earlier call had the key.
+    /// An earlier call has used this idempotency key. The value is that call's record.
     Seen(Replay),
     /// The core has another revision; nothing was written.
     Stale,
-    /// There is no such agent; nothing was written.
+    /// The agent does not exist; nothing was written.
     NoAgent,
-    /// The agent is leaving for another place; nothing was written.
+    /// The agent is moving to another database; nothing was written.
     Leaving,
     /// Another writer was faster; nothing was written.
     Raced,
-    /// Nobody knows: load by key and decide.
+    /// The outcome is unknown; only the record of the call, which the caller must load, shows it.
     Unknown,
 }
 
@@ -98,25 +102,23 @@ impl Row {
     }
 }
 
-/// Applies a change. A fault that may have left it applied is `Unknown`; everything else is certain.
+/// Applies a change. The outcome `Unknown` means that the change may have been applied in spite of
+/// a fault; every other outcome is certain.
 pub async fn apply(
     rw: &Rw,
     scope: &Scope,
     change: &Change,
     record: &Record,
     mode: WriteMode,
-) -> Result<Applied, Fault> {
-    // The mark moved the revision: whoever loaded the core before it is stale.
+) -> Result<Applied> {
+    // Revisions need not be compared here. If the core was loaded before the move began, its
+    // revision is outdated, since the start of the move changed the revision. The write is then
+    // refused as stale.
     if change.after.moving.is_some() {
         return Ok(Applied::Leaving);
     }
-    let streamed = change.evict.is_some()
-        || !change.recount.is_empty()
-        || change.ingest.is_some()
-        || change.expire.is_some()
-        || change.forget.is_some()
-        || change.fired.is_some()
-        || mode == WriteMode::Stream;
+    let statements = change.parts.iter().any(|part| row(part).is_none());
+    let streamed = statements || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
     } else {
@@ -128,18 +130,12 @@ pub async fn apply(
     }
 }
 
-async fn single(
-    rw: &Rw,
-    scope: &Scope,
-    change: &Change,
-    record: &Record,
-) -> Result<Applied, Fault> {
+async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied> {
     let (query, binds) = guarded(rw, scope, change, record);
-    let rows: Vec<Row> = rw.rows(query, binds).await?;
-    Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
+    Ok(rw.row::<Row>(query, binds).await?.map_or(Applied::NoAgent, Row::outcome))
 }
 
-/// Everything a call writes lies in these collections, but for an ingest.
+/// Collections that every change may write.
 const WRITES: [&str; 9] = [
     "core_memory",
     "idempotency",
@@ -152,29 +148,73 @@ const WRITES: [&str; 9] = [
     "derived_from",
 ];
 
-/// What only changes with prompts write beside that.
+/// Collections that a change with a recorded prompt writes, in addition to the collections that
+/// every change writes.
 const PROMPT_WRITES: [&str; 2] = ["prompts", "tool_sets"];
 
-async fn stream(
-    rw: &Rw,
-    scope: &Scope,
-    change: &Change,
-    record: &Record,
-) -> Result<Applied, Fault> {
+/// Returns the collections that a part of a change writes, in addition to the collections that
+/// every change writes.
+fn collections(part: &Part) -> &'static [&'static str] {
+    match part {
+        Part::Expire(_) => &retention::WRITES,
+        Part::Forget(_) => &forget::WRITES,
+        Part::Fire(_) => &schedule::WRITES,
+        Part::Ingest(_) => &archive::WRITES,
+        Part::Prompt(_) | Part::ToolSet(_) => &PROMPT_WRITES,
+        Part::Recount(_)
+        | Part::Evict(_)
+        | Part::Recall(_)
+        | Part::Page(_)
+        | Part::Cite(_)
+        | Part::Fold(_) => &[],
+    }
+}
+
+/// Returns the row that a part of a change adds to the guarded write, with the name of the row's
+/// bind variable. The guarded write is the query that checks the revision and the idempotency key.
+/// Returns `None` if the part has separate statements.
+fn row(part: &Part) -> Option<(&'static str, Value)> {
+    match part {
+        Part::Recall(edge) => Some(("recall", json!(edge))),
+        Part::Page(page) => Some(("pages", json!(page))),
+        Part::Cite(edge) => Some(("cites", json!(edge))),
+        Part::Fold(edge) => Some(("folded", json!(edge))),
+        Part::Prompt(row) => Some(("prompts", row.clone())),
+        Part::ToolSet(set) => Some(("tool_sets", json!(set))),
+        Part::Recount(_)
+        | Part::Evict(_)
+        | Part::Expire(_)
+        | Part::Forget(_)
+        | Part::Fire(_)
+        | Part::Ingest(_) => None,
+    }
+}
+
+/// Runs the statements of a part; returns `false` if the database no longer has the rows that the
+/// call read.
+async fn write(part: &Part, stream: &Stream<'_>, rw: &Rw, scope: &Scope) -> Result<bool> {
+    match part {
+        Part::Recount(counts) => recount(stream, rw, scope, counts).await,
+        Part::Evict(evict) => log(stream, rw, scope, evict).await,
+        Part::Expire(expire) => retention::expire(stream, rw, scope, expire).await,
+        Part::Forget(step) => forget::forget(stream, rw, scope, step).await,
+        Part::Fire(fired) => schedule::fire(stream, rw, scope, fired).await,
+        Part::Ingest(ingest) => archive::write(stream, rw, scope, ingest).await,
+        Part::Recall(_)
+        | Part::Page(_)
+        | Part::Cite(_)
+        | Part::Fold(_)
+        | Part::Prompt(_)
+        | Part::ToolSet(_) => Ok(true),
+    }
+}
+
+async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied> {
     let mut writes = WRITES.to_vec();
-    if change.ingest.is_some() {
-        writes.extend(archive::WRITES);
-    }
-    if change.expire.is_some() || change.forget.is_some() {
-        writes.extend(retention::WRITES);
-    }
-    if change.forget.is_some() {
-        writes.extend(forget::WRITES);
-    } else if change.fired.is_some() {
-        writes.extend(schedule::WRITES);
-    }
-    if change.has_prompts() {
-        writes.extend(PROMPT_WRITES);
+    for name in change.parts.iter().flat_map(collections) {
+        if !writes.contains(name) {
+            writes.push(*name);
+        }
     }
     let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
@@ -200,69 +240,58 @@ async fn body(
     scope: &Scope,
     change: &Change,
     record: &Record,
-) -> Result<Applied, Fault> {
-    for recount in change.recount.chunks(BATCH_ROWS as usize) {
-        let binds = Binds::of(scope, [("recount", json!(recount)), ("sync", rw.sync.into())]);
-        stream.rows::<Value>(RECOUNT, binds).await?;
-    }
-    if let Some(evict) = &change.evict
-        && !logged(stream, rw, scope, evict).await?
-    {
-        return Ok(Applied::Raced);
-    }
-    if let Some(expire) = &change.expire
-        && !retention::expire(stream, rw, scope, expire).await?
-    {
-        return Ok(Applied::Raced);
-    }
-    if let Some(step) = &change.forget
-        && !forget::forget(stream, rw, scope, step).await?
-    {
-        return Ok(Applied::Raced);
-    }
-    if let Some(fired) = &change.fired
-        && !schedule::fire(stream, rw, scope, fired).await?
-    {
-        return Ok(Applied::Raced);
-    }
-    if let Some(ingest) = &change.ingest
-        && !archive::write(stream, rw, scope, ingest).await?
-    {
-        return Ok(Applied::Raced);
+) -> Result<Applied> {
+    for part in &change.parts {
+        if !write(part, stream, rw, scope).await? {
+            return Ok(Applied::Raced);
+        }
     }
     let (query, binds) = guarded(rw, scope, change, record);
     let rows: Vec<Row> = stream.rows(query, binds).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
-/// Writes the edges; false if other messages were found than the decision was made on.
-async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("logged_ms", evict.logged_ms.into()),
-            ("head_seq", evict.head_seq.into()),
-            ("new_head_seq", evict.new_head_seq.into()),
-            ("batch_id", evict.batch_id.as_str().into()),
-            ("summary_rev", evict.summary_rev.into()),
-            ("sync", rw.sync.into()),
-        ],
+/// Writes the new token counts of messages. Always returns `true`.
+async fn recount(stream: &Stream<'_>, rw: &Rw, scope: &Scope, counts: &[Recount]) -> Result<bool> {
+    for batch in counts.chunks(BATCH_ROWS as usize) {
+        stream.rows::<Value>(RECOUNT, binds!(scope; recount = batch, sync = rw.sync)).await?;
+    }
+    Ok(true)
+}
+
+/// Writes the recall storage edges of an eviction. Returns `false` if their number differs from the
+/// number of evicted messages.
+async fn log(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> Result<bool> {
+    let binds = binds!(scope;
+        logged_ms = evict.logged_ms, head_seq = evict.head_seq, new_head_seq = evict.new_head_seq,
+        batch_id = evict.batch_id, summary_rev = evict.summary_rev, sync = rw.sync
     );
     let written: Vec<u64> = stream.rows(RECALL_APPEND, binds).await?;
     Ok(written.len() as u64 == evict.evicted_count)
 }
 
-/// The guarded write and what it takes: that of prompts names two collections more, which no other call has to lock.
+/// Returns the query of the guarded write, and its bind variables. A change with a prompt uses a
+/// separate query, which writes two more collections, so that other calls do not lock these
+/// collections.
 fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, Binds) {
-    let binds = binds(rw, scope, change, record);
-    if !change.has_prompts() {
-        return (CHANGE, binds);
+    let mut rows = BTreeMap::from(["recall", "pages", "cites", "folded"].map(|n| (n, Vec::new())));
+    let mut query = CHANGE;
+    for part in &change.parts {
+        if let Part::Prompt(_) | Part::ToolSet(_) = part {
+            query = CHANGE_PROMPT;
+            rows.entry("prompts").or_default();
+            rows.entry("tool_sets").or_default();
+        }
+        if let Some((bind, value)) = row(part) {
+            rows.entry(bind).or_default().push(value);
+        }
     }
-    let rows = [("prompts", json!(change.prompts)), ("tool_sets", json!(change.tool_sets))];
-    (CHANGE_PROMPT, binds.and(rows))
+    let mut binds = bound(rw, scope, change, record);
+    binds.0.extend(rows.into_iter().map(|(bind, rows)| (bind, Value::Array(rows))));
+    (query, binds)
 }
 
-fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
+fn bound(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
     let mut replay = json!({
         "_key": record.replay_key, "key": record.key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
         "created_at": record.created_at, "expires_at": record.expires_at,
@@ -270,54 +299,74 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
     if let Some(part) = record.part {
         replay["part"] = part.into();
     }
-    // Absent where there are none: the index over it is sparse.
+    // If the answer contains no texts of messages, the record has no `texts_since`, so that the
+    // sparse index over this field does not contain the record.
     if let Some(since) = &record.texts_since {
         replay["texts_since"] = since.as_str().into();
     }
     let patch = change.after.patch_since(&change.before);
-    let texts = ["system", "working_blocks", "queue_head_summary", "context_window", "encoding"];
-    let kept: Vec<Value> = if texts.iter().any(|t| patch.contains_key(*t)) {
-        vec![kept_of(&change.after)]
-    } else {
-        Vec::new()
-    };
-    Binds::of(
-        scope,
-        [
-            ("replay_key", record.replay_key.as_str().into()),
-            ("expected_rev", change.before.rev.as_str().into()),
-            ("core", Value::Object(patch)),
-            ("replay", replay),
-            ("response", Value::Object(record.response.clone())),
-            ("messages", json!(change.messages)),
-            ("recall", json!(change.recall)),
-            ("kept", Value::Array(kept)),
-            ("events", json!(change.events)),
-            ("pages", json!(change.pages)),
-            ("cites", json!(change.cites)),
-            ("folded", json!(change.folded)),
-            ("sync", rw.sync.into()),
-        ],
+    let attributes = kept_attributes().map(|(name, _)| name).chain(["context_window", "encoding"]);
+    let is_changed = attributes.into_iter().any(|name| patch.contains_key(name));
+    let kept: Vec<Value> = is_changed.then(|| kept_of(&change.after)).into_iter().collect();
+    binds!(scope;
+        replay_key = record.replay_key, expected_rev = change.before.rev,
+        core = Value::Object(patch), replay, response = Value::Object(record.response.clone()),
+        messages = change.messages, kept = Value::Array(kept), events = change.events,
+        sync = rw.sync
     )
 }
 
-/// A copy of everything that is text in a core, kept when one of it changes: what a replay of an old window needs.
+/// Returns the core's attributes that contain texts of the window's sections.
+fn kept_attributes() -> impl Iterator<Item = (&'static str, fn(&Core) -> Value)> {
+    Section::ALL.into_iter().filter_map(|section| section.spec().kept)
+}
+
+/// Returns a version: a copy of all texts of a core. Every change of a text writes a version, so
+/// that old prompts can be rebuilt.
 pub(super) fn kept_of(core: &Core) -> Value {
-    json!({
-        "_key": version_key(&core.agent_id, core.version), "agent_id": core.agent_id, "version": core.version, "system": core.system, "working_blocks": core.working_blocks,
-        "queue_head_summary": core.queue_head_summary, "context_window": core.context_window, "encoding": core.encoding,
-        "token_budget": core.token_budget, "ts": core.updated_at,
-    })
+    let mut kept = json!({"_key": version_key(&core.agent_id, core.version), "agent_id": core.agent_id,
+        "version": core.version});
+    for (name, value) in kept_attributes() {
+        kept[name] = value(core);
+    }
+    kept["context_window"] = core.context_window.into();
+    kept["encoding"] = json!(core.encoding);
+    kept["token_budget"] = json!(core.token_budget);
+    kept["ts"] = core.updated_at.as_str().into();
+    kept
 }
 
 impl Rw {
-    /// All rows of a query on the socket for writes.
+    /// Sends a query to the write socket, and returns all its rows.
     pub(super) async fn rows<R: serde::de::DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         metrics::counter!(metric::STORE_TRIPS, "socket" => "rw").increment(1);
         self.link.rows(query, binds).await
+    }
+
+    /// Returns the first row of a query, if any.
+    pub(super) async fn row<R: serde::de::DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Option<R>> {
+        Ok(self.rows(query, binds).await?.into_iter().next())
+    }
+
+    /// Returns whether a query returned a row, which means that it wrote one.
+    pub(super) async fn wrote(&self, query: Query, binds: Binds) -> Result<bool> {
+        Ok(!self.rows::<Value>(query, binds).await?.is_empty())
+    }
+
+    /// Returns whether a query wrote a row. If the query loses a conflict to another writer, it
+    /// wrote no row, and the function returns `false`.
+    pub(super) async fn won(&self, query: Query, binds: Binds) -> Result<bool> {
+        match self.wrote(query, binds).await {
+            Err(fault) if fault.raced() => Ok(false),
+            done => done,
+        }
     }
 }

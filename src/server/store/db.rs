@@ -1,6 +1,8 @@
-//! The two ways to the database: one that reads, one that writes, each with its own socket, user and pool.
+//! Connects to the database twice, once for reads and once for writes. Reads and writes have
+//! separate sockets, users and connection pools.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
@@ -9,114 +11,117 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Result};
 use super::query::Query;
 use super::uds::UdsClient;
+use crate::store::limits::BATCH_ROWS;
 use vctx_base::endpoint::{Credentials, Endpoint};
 use vctx_base::metric;
-use vctx_core::limits::{BATCH_ROWS, BATCHES_MAX};
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// How the store is reached.
+/// Maximum number of batches in the result of one query.
+const BATCHES_MAX: usize = 1_000;
+
+/// Sockets and credentials for the connections to a database, and the database's name.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Socket for reads.
     pub ro: Endpoint,
     /// Socket for writes.
     pub rw: Endpoint,
-    /// Who reads.
+    /// Credentials of the user for reads.
     pub ro_credentials: Credentials,
-    /// Who writes.
+    /// Credentials of the user for writes.
     pub rw_credentials: Credentials,
-    /// Database name.
+    /// Name of the database.
     pub database: String,
-    /// Whether a write waits for the disk.
+    /// Whether a write waits until its data is on disk.
     pub sync: bool,
 }
 
-/// What both ways share.
+/// A connection to one database. [`Ro`], [`Rw`] and [`Admin`] each contain such a connection.
 pub(super) struct Link {
     pub(super) database: Database<UdsClient>,
     name: String,
 }
 
-/// Reads. There is no way from here to a write.
+/// The connection for reads; its type has no methods that write.
 pub struct Ro {
     link: Link,
 }
 
-/// Writes.
+/// The connection for writes.
 pub struct Rw {
     pub(super) link: Link,
     pub(super) sync: bool,
 }
 
-/// Administration, used by setup and by the checks at the start.
+/// An administrator's connection, for setup and self-checks.
 pub struct Admin {
     link: Link,
-    /// The way as the user who makes and drops indexes, where that is another.
+    /// Connection of the separate user that creates and drops indexes, if one is configured.
     definer: Option<Link>,
 }
 
-/// A request of any kind.
-pub struct Sent<'a> {
-    /// Its method.
+/// A raw request to the database.
+pub struct DatabaseRequest<'a> {
+    /// HTTP method.
     pub method: Method,
-    /// Relative to the database; from the root of the server with a slash in front.
+    /// Path of the request: relative to the database, or relative to the root of the database
+    /// server if the path begins with a slash.
     pub path: &'a str,
-    /// Beside those of every request.
+    /// Additional headers of this request.
     pub headers: &'a [(&'a str, &'a str)],
-    /// JSON.
+    /// JSON body of the request, if any.
     pub body: Option<&'a Value>,
 }
 
-/// An answer, whatever its status.
+/// The database's answer, with any status.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
-    /// The header `Server`.
+    /// Value of the header `Server`.
     pub server: Option<String>,
-    /// Seconds in the database's queue (`x-arango-queue-time-seconds`).
+    /// Time that the request waited in the database's queue, in seconds
+    /// (`x-arango-queue-time-seconds`).
     pub queue_s: Option<f64>,
-    /// The body; a text where it is no JSON.
+    /// Body of the answer. A body that is not JSON becomes a JSON string.
     pub body: Value,
 }
 
 impl Answer {
-    /// `errorNum`; 0 of a success.
+    /// Returns the answer's `errorNum`, or 0 if it has none.
     pub fn num(&self) -> u16 {
         num_of(&self.body)
     }
 
-    /// Whether it is that refusal.
+    /// Returns whether the answer is a refusal with the given status and error number.
     pub fn is(&self, status: u16, num: u16) -> bool {
         (self.status, self.num()) == (status, num)
     }
 
-    /// Whether it is a success.
+    /// Returns whether the status is a success.
     pub fn is_ok(&self) -> bool {
         (200..300).contains(&self.status)
     }
+}
 
-    /// Status, and number and words of a refusal.
-    pub fn told(&self) -> String {
+impl fmt::Display for Answer {
+    /// Writes the status; for a refusal also the error number and message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.num() {
-            0 => self.status.to_string(),
+            0 => write!(f, "{}", self.status),
             num => {
                 let words = self.body["errorMessage"].as_str().unwrap_or_default();
-                format!("{}/{num} {words}", self.status).trim_end().to_owned()
+                f.write_str(format!("{}/{num} {words}", self.status).trim_end())
             }
         }
     }
 }
 
 impl Link {
-    async fn connect(
-        endpoint: &Endpoint,
-        who: &Credentials,
-        database: &str,
-    ) -> Result<Self, Fault> {
+    async fn connect(endpoint: &Endpoint, who: &Credentials, database: &str) -> Result<Self> {
         type Connection = GenericConnection<UdsClient>;
         let connection =
             Connection::establish_basic_auth(&endpoint.url(), &who.user, &who.password).await?;
@@ -124,23 +129,24 @@ impl Link {
         Ok(Self { database: handle, name: database.to_owned() })
     }
 
-    /// All rows of a query. arangors would read the answer into a map first and into rows then, which for a long one costs more than all the
-    /// rest of the way; further batches are fetched with POST, since it uses PUT, which 4.x has dropped.
+    /// Returns all rows of a query. Rows are parsed directly from the database's answer, since
+    /// arangors would first build a map of them, which is slow for long answers. Further batches
+    /// are fetched with POST, since arangors would use PUT, which ArangoDB 4.x no longer accepts.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         self.rows_within(None, query, binds).await
     }
 
-    /// The same inside a transaction that was begun here.
+    /// Returns all rows of a query, run inside the given transaction, if any.
     async fn rows_within<R: DeserializeOwned>(
         &self,
         transaction: Option<&str>,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         let request =
             AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
         let request = serde_json::to_string(&request)
@@ -160,27 +166,28 @@ impl Link {
         ))
     }
 
-    /// Begins a transaction that only reads: everything in it sees one state. It ends by itself when it idles for a minute.
-    pub(super) async fn begin(&self, collections: &[&str]) -> Result<String, Fault> {
+    /// Begins a read-only transaction. All its queries see one snapshot. The database ends the
+    /// transaction after a minute without requests.
+    pub(super) async fn begin(&self, collections: &[&str]) -> Result<String> {
         let body = json!({"collections": {"read": collections}, "allowImplicit": false});
         let path = "_api/transaction/begin";
         let (_, answer) = self.call(Method::POST, path, Some(&body)).await?;
         let id = answer["result"]["id"].as_str().map(str::to_owned);
-        id.ok_or_else(|| Fault::new(FaultKind::Garbage, "a transaction without an id"))
+        id.ok_or_else(|| Fault::new(FaultKind::Garbage, "the answer has no transaction id"))
     }
 
-    /// All rows of a query inside such a transaction.
+    /// Returns all rows of a query, run inside a read-only transaction.
     pub(super) async fn rows_inside<R: DeserializeOwned>(
         &self,
         transaction: &str,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         self.rows_within(Some(transaction), query, binds).await
     }
 
-    /// Ends it.
-    pub(super) async fn end(&self, transaction: &str) -> Result<(), Fault> {
+    /// Ends a read-only transaction.
+    pub(super) async fn end(&self, transaction: &str) -> Result<()> {
         let path = format!("_api/transaction/{transaction}");
         self.call(Method::DELETE, &path, None).await.map(|_| ())
     }
@@ -190,7 +197,7 @@ impl Link {
         path: &str,
         body: String,
         transaction: Option<&str>,
-    ) -> Result<Batch<R>, Fault> {
+    ) -> Result<Batch<R>> {
         let mut request = self.request(Method::POST, path, body)?;
         if let Some(id) = transaction {
             let id = HeaderValue::from_str(id)
@@ -201,7 +208,8 @@ impl Link {
         let status = response.status().as_u16();
         let text = response.into_body();
         if status >= 400 {
-            // The database's own words may hold values of the query, and a fault is logged.
+            // The database's error message is left out of the fault, since faults are logged and
+            // the message may contain values of the query.
             let num = num_of(&answer_of(status, &text)?);
             let message = format!("database error {num}");
             return Err(Fault::answered(status, num, message));
@@ -212,24 +220,25 @@ impl Link {
         })
     }
 
-    fn request(&self, method: Method, path: &str, body: String) -> Result<Request<String>, Fault> {
+    fn request(&self, method: Method, path: &str, body: String) -> Result<Request<String>> {
         let garbage = |why: String| Fault::new(FaultKind::Garbage, why);
         let url = self.database.url().join(path).map_err(|e| garbage(e.to_string()))?;
         let request = Request::builder().method(method).uri(url.as_str()).body(body);
         request.map_err(|e| garbage(e.to_string()))
     }
 
-    /// A raw request: status and JSON of the answer; an error envelope is a fault.
+    /// Sends a raw request, and returns the answer's status and JSON; an error answer becomes a
+    /// fault.
     pub(super) async fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, Value), Fault> {
+    ) -> Result<(u16, Value)> {
         self.call_as(&self.database.session(), method, path, body).await
     }
 
-    async fn unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+    async fn unnamed(&self, path: &str) -> Result<(u16, Value)> {
         let mut session = (*self.database.session()).clone();
         session.headers().clear();
         self.call_as(&session, Method::GET, path, None).await
@@ -241,7 +250,7 @@ impl Link {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, Value), Fault> {
+    ) -> Result<(u16, Value)> {
         let request = self.request(method, path, body.map(Value::to_string).unwrap_or_default())?;
         let response = session.raw(request).await?;
         let status = response.status().as_u16();
@@ -253,7 +262,7 @@ impl Link {
     }
 }
 
-/// Rows of a cursor, and where its next ones are.
+/// One batch of rows, and the id of the cursor for the next batch.
 #[derive(Deserialize)]
 struct Batch<R> {
     result: Vec<R>,
@@ -262,7 +271,7 @@ struct Batch<R> {
     id: Option<String>,
 }
 
-fn answer_of(status: u16, text: &str) -> Result<Value, Fault> {
+fn answer_of(status: u16, text: &str) -> Result<Value> {
     if text.is_empty() {
         return Ok(Value::Null);
     }
@@ -270,7 +279,7 @@ fn answer_of(status: u16, text: &str) -> Result<Value, Fault> {
         .map_err(|_| Fault::new(FaultKind::Garbage, format!("status {status} without JSON")))
 }
 
-/// The fault in an error envelope.
+/// Converts an error answer of the database to a fault.
 fn refused(status: u16, answer: &Value) -> Fault {
     let message = answer["errorMessage"].as_str().unwrap_or("no message").to_owned();
     Fault::answered(status, num_of(answer), message)
@@ -283,127 +292,153 @@ pub(super) fn num_of(answer: &Value) -> u16 {
 /// Bind variables of a query.
 pub(super) struct Binds(pub(super) HashMap<&'static str, Value>);
 
+/// Makes the bind variables of a query: `binds!(scope; name, name = value)`. In place of the scope,
+/// `none` marks a query without a scope; the query's file says why the query needs no scope.
+macro_rules! binds {
+    (@ $name:ident) => { (stringify!($name), serde_json::json!($name)) };
+    (@ $name:ident = $value:expr) => { (stringify!($name), serde_json::json!($value)) };
+    (none; $($name:ident $(= $value:expr)?),*) => {
+        crate::store::db::Binds::unscoped([$(crate::store::db::binds!(@ $name $(= $value)?)),*])
+    };
+    ($scope:expr; $($name:ident $(= $value:expr)?),*) => {
+        crate::store::db::Binds::of($scope, [$(crate::store::db::binds!(@ $name $(= $value)?)),*])
+    };
+}
+pub(super) use binds;
+
 impl Binds {
-    /// The binds of a scoped query: the scope is always among them, and a text that does not declare it is refused (1552).
+    /// Returns bind variables with a scope. The database refuses a query that does not use the
+    /// scope (error 1552).
     pub(super) fn of<const N: usize>(scope: &Scope, pairs: [(&'static str, Value); N]) -> Self {
         let mut binds = HashMap::from(pairs);
         binds.insert("scope", scope.key().into());
         Self(binds)
     }
 
-    /// The same with further ones.
-    pub(super) fn and<const N: usize>(mut self, pairs: [(&'static str, Value); N]) -> Self {
-        self.0.extend(pairs);
-        self
-    }
-
-    /// The binds of a query that has no scope, because its file says why.
+    /// Returns bind variables for a query without a scope. The comment in the query's `.aql` file
+    /// says why the query needs no scope.
     pub(super) fn unscoped<const N: usize>(pairs: [(&'static str, Value); N]) -> Self {
         Self(HashMap::from(pairs))
     }
 }
 
+/// Returns the row of a query that always returns a row; a missing row is a fault.
+pub(super) fn must<R>(row: Option<R>, query: Query) -> Result<R> {
+    let none = || Fault::new(FaultKind::Garbage, format!("no row from {}", query.name));
+    row.ok_or_else(none)
+}
+
 impl Ro {
-    /// Connects to the socket for reads.
-    pub async fn connect(settings: &Settings) -> Result<Self, Fault> {
+    /// Connects to the read socket.
+    pub async fn connect(settings: &Settings) -> Result<Self> {
         let link =
             Link::connect(&settings.ro, &settings.ro_credentials, &settings.database).await?;
         Ok(Self { link })
     }
 
-    /// All rows of a query on the socket for reads.
+    /// Sends a query to the read socket, and returns all its rows.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         metrics::counter!(metric::STORE_TRIPS, "socket" => "ro").increment(1);
         self.link.rows(query, binds).await
     }
 
-    /// The way itself, for a transaction that only reads.
+    /// Returns the first row of a query, if any.
+    pub(super) async fn row<R: DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Option<R>> {
+        Ok(self.rows(query, binds).await?.into_iter().next())
+    }
+
+    /// Returns the underlying connection, for a read-only transaction.
     pub(super) fn link(&self) -> &Link {
         &self.link
     }
 
-    /// What a path answers. Raw, because arangors has no type for vector indexes.
-    pub(super) async fn call(&self, method: Method, path: &str) -> Result<Value, Fault> {
+    /// Sends a request to a path, and returns the JSON of the answer. The request does not use the
+    /// types of arangors, since arangors has no type for vector indexes.
+    pub(super) async fn call(&self, method: Method, path: &str) -> Result<Value> {
         self.link.call(method, path, None).await.map(|(_, answer)| answer)
     }
 
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<(), Fault> {
+    /// Checks whether the database answers on the read socket.
+    pub async fn ping(&self) -> Result<()> {
         self.link.call(Method::GET, "_api/version", None).await.map(|_| ())
     }
 }
 
 impl Rw {
-    /// Connects to the socket for writes.
-    pub async fn connect(settings: &Settings) -> Result<Self, Fault> {
+    /// Connects to the write socket.
+    pub async fn connect(settings: &Settings) -> Result<Self> {
         let link =
             Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
         Ok(Self { link, sync: settings.sync })
     }
 
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<(), Fault> {
+    /// Checks whether the database answers on the write socket.
+    pub async fn ping(&self) -> Result<()> {
         self.link.call(Method::GET, "_api/version", None).await.map(|_| ())
     }
 }
 
 impl Admin {
     /// Connects to one database as an administrator.
-    pub async fn connect(
-        endpoint: &Endpoint,
-        who: &Credentials,
-        database: &str,
-    ) -> Result<Self, Fault> {
+    pub async fn connect(endpoint: &Endpoint, who: &Credentials, database: &str) -> Result<Self> {
         Ok(Self { link: Link::connect(endpoint, who, database).await?, definer: None })
     }
 
-    /// Has indexes made and dropped as another user.
+    /// Adds the connection of a separate database user, with which `define` creates and drops
+    /// indexes.
     pub async fn defining_as(
         self,
         endpoint: &Endpoint,
         who: &Credentials,
         database: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self> {
         let definer = Some(Link::connect(endpoint, who, database).await?);
         Ok(Self { definer, ..self })
     }
 
-    /// Makes or drops an index, as the user who may.
+    /// Creates or drops an index: as the separate user for indexes if one is configured, otherwise
+    /// as the administrator.
     pub async fn define(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, Value), Fault> {
+    ) -> Result<(u16, Value)> {
         self.definer.as_ref().unwrap_or(&self.link).call(method, path, body).await
     }
 
-    /// A request relative to this database. Raw, because setup data is sent as it is written in `arango-setup/`, and
-    /// arangors has no type for schemas, inverted and vector indexes, current views, wildcard grants and version details.
+    /// Sends a raw request to this database. Setup needs it to send definitions exactly as written
+    /// in `arango-setup/`. arangors has no types for schemas, inverted and vector indexes, current
+    /// views, wildcard grants and version details.
     pub async fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, Value), Fault> {
+    ) -> Result<(u16, Value)> {
         self.link.call(method, path, body).await
     }
 
-    /// A request and its answer of whatever status; a fault is only what is no answer.
-    pub async fn exchange(&self, sent: Sent<'_>) -> Result<Answer, Fault> {
-        let body = sent.body.map(Value::to_string).unwrap_or_default();
-        let mut request = self.link.request(sent.method, sent.path, body)?;
-        for (name, value) in sent.headers {
+    /// Sends a request, and returns the answer whatever its status; only a missing answer is a
+    /// fault.
+    pub async fn exchange(&self, request: DatabaseRequest<'_>) -> Result<Answer> {
+        let body = request.body.map(Value::to_string).unwrap_or_default();
+        let mut raw = self.link.request(request.method, request.path, body)?;
+        for (name, value) in request.headers {
             let garbage = |e: &dyn std::error::Error| Fault::new(FaultKind::Garbage, e.to_string());
             let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|e| garbage(&e))?;
             let value = HeaderValue::from_str(value).map_err(|e| garbage(&e))?;
-            request.headers_mut().insert(name, value);
+            raw.headers_mut().insert(name, value);
         }
-        let response = self.link.database.session().raw(request).await?;
+        let response = self.link.database.session().raw(raw).await?;
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let server = header("server").map(str::to_owned);
@@ -414,36 +449,31 @@ impl Admin {
         Ok(Answer { status, server, queue_s, body })
     }
 
-    /// The same without further headers.
-    pub async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Answer, Fault> {
-        self.exchange(Sent { method, path, headers: &[], body }).await
+    /// Sends a request without additional headers, and returns the answer whatever its status.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
+        self.exchange(DatabaseRequest { method, path, headers: &[], body }).await
     }
 
-    /// The same without credentials, to see that they are asked for.
-    pub async fn call_unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+    /// Sends a request without credentials, to check that the database refuses it.
+    pub async fn call_unnamed(&self, path: &str) -> Result<(u16, Value)> {
         self.link.unnamed(path).await
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         self.link.rows(query, binds).await
     }
 
-    /// Name of the database.
+    /// Returns the database's name.
     pub fn database(&self) -> &str {
         &self.link.name
     }
 
-    /// Attributes of an answer as text, for reports.
+    /// Returns a field of an answer as text, for reports.
     pub fn field(answer: &Value, name: &str) -> String {
         answer
             .get(name)

@@ -1,9 +1,13 @@
-//! Reads all rows of an agent in the order of an export, page by page, from one state of the database.
+//! Reads all rows of an agent from one snapshot of the database, page by page, in the order of an
+//! export.
 //!
-//! The state is that of a stream transaction that only reads. A guard by the core's revision would not do: jobs and clients write vectors of
-//! recall storage, schedules, threads and events past the core. A reading transaction has no size that counts, each page renews its idle
-//! time, and what is read goes to a file, so that no slow client keeps it open. Where it is lost (the database started anew, somebody swept
-//! it away), the caller begins again.
+//! A read-only stream transaction provides the snapshot. It would not suffice to check that the
+//! core's revision stays the same, since jobs and clients write vectors of recall storage,
+//! schedules, threads and events without changing the core. A read-only transaction has no size
+//! limit, and each request for a page restarts the transaction's idle timeout. A slow client does
+//! not keep the transaction open, since all rows are written to a file before the first one is
+//! sent. If the transaction is lost (the database was restarted, or an operator ended it), the
+//! caller begins the export again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,65 +16,56 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::db::{Binds, Link, Ro, Rw};
+use super::db::{Binds, Link, Ro, Rw, binds, must};
 use super::fault::{Fault, FaultKind};
 use super::owned::OWNED;
-use super::query::{Query, query};
+use super::query::{Query, queries};
+use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{
-    EXPORT_LIST_ROWS, EXPORT_MOMENT_ROWS_MAX, EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS, EXPORT_PAGES_MAX,
-};
 use vctx_core::memory::archive::VectorSetting;
-use vctx_core::memory::export::{Owner, Part, VectorKind, carried, exact, in_order};
-use vctx_core::policy::Scope;
+use vctx_core::memory::export::{Owner, RowKind, VectorKind, carried, exact, in_order};
+use vctx_core::trust::Scope;
 
-/// The core and the vector setting.
-pub(super) const CORE: Query = query!("export_core");
-/// Copies of texts.
-pub(super) const VERSIONS: Query = query!("export_versions");
-/// Messages.
-pub(super) const MESSAGES: Query = query!("export_messages");
-/// Entries of recall storage.
-pub(super) const RECALL: Query = query!("export_recall");
-/// Their vectors.
-pub(super) const RECALL_VECTORS: Query = query!("export_recall_vectors");
-/// Names of documents.
-pub(super) const DOCUMENTS: Query = query!("export_documents");
-/// Their manifests.
-pub(super) const MANIFESTS: Query = query!("export_manifests");
-/// Their chunks.
-pub(super) const PASSAGES: Query = query!("export_passages");
-/// What chunks were made of.
-pub(super) const SOURCES: Query = query!("export_sources");
-/// What summaries were made of.
-pub(super) const SUMMARIES: Query = query!("export_summaries");
-/// Who cites what.
-pub(super) const CITES: Query = query!("export_cites");
-/// Prompts.
-pub(super) const PROMPTS: Query = query!("export_prompts");
-/// Tool sets.
-pub(super) const TOOL_SETS: Query = query!("export_tool_sets");
-/// Keys of records.
-pub(super) const ANSWER_KEYS: Query = query!("export_answer_keys");
-/// Records.
-pub(super) const ANSWERS: Query = query!("export_answers");
-/// Schedules.
-pub(super) const SCHEDULES: Query = query!("export_schedules");
-/// Events.
-pub(super) const EVENTS: Query = query!("export_events");
+/// Maximum number of short rows that one request returns: names of documents, or keys of call
+/// records.
+const EXPORT_LIST_ROWS: u64 = 5_000;
+/// Maximum number of events with the same timestamp; an export of more such events fails.
+const EXPORT_MOMENT_ROWS_MAX: u64 = 65_536;
+/// Maximum number of pages in which an export reads the rows of one kind.
+const EXPORT_PAGES_MAX: usize = 10_000_000;
 
-/// A row as it stands in an export.
+queries! {
+    CORE = "export_core",
+    VERSIONS = "export_versions",
+    MESSAGES = "export_messages",
+    RECALL = "export_recall",
+    RECALL_VECTORS = "export_recall_vectors",
+    DOCUMENTS = "export_documents",
+    MANIFESTS = "export_manifests",
+    PASSAGES = "export_passages",
+    SOURCES = "export_sources",
+    SUMMARIES = "export_summaries",
+    CITES = "export_cites",
+    PROMPTS = "export_prompts",
+    TOOL_SETS = "export_tool_sets",
+    ANSWER_KEYS = "export_answer_keys",
+    ANSWERS = "export_answers",
+    SCHEDULES = "export_schedules",
+    EVENTS = "export_events",
+}
+
+/// A row of an export, as JSON.
 pub type Row = Map<String, Value>;
-/// Takes the rows, one after the other.
-pub type Sink<'a> = dyn FnMut(Part, Row) -> Result<()> + Send + 'a;
+/// Receives the rows of an export one by one.
+pub type Sink<'a> = dyn FnMut(RowKind, Row) -> Result<()> + Send + 'a;
 
-/// Why a reading ended early.
+/// Why the rows of an agent were not read to the end.
 #[derive(Debug)]
 pub enum Broken {
-    /// The database.
+    /// A fault of the database.
     Store(Fault),
-    /// What was read, or whoever takes it.
+    /// A row that cannot be read, or an error of the function that receives the rows.
     Other(Error),
 }
 
@@ -97,20 +92,20 @@ impl From<Broken> for Error {
 
 type Read<T> = std::result::Result<T, Broken>;
 
-/// What an agent is, before its rows.
+/// An agent's core and owner, which are read before its other rows.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// Whose the rows are.
+    /// The owner of the rows.
     pub owner: Owner,
-    /// The core, as it stands in an export; none if there is no such agent.
+    /// The core as an export row; `None` if there is no such agent.
     pub core: Option<Row>,
-    /// Head of the hash chain.
+    /// Head of the agent's hash chain.
     pub chain_head: String,
-    /// Copies of texts are read behind this version.
+    /// Only versions of the core after this version number are read; with 0, all versions are read.
     pub versions_after: u64,
 }
 
-/// One state of the database.
+/// A snapshot of the database for reading one agent.
 pub struct Dump<'a> {
     link: &'a Link,
     socket: &'static str,
@@ -132,8 +127,8 @@ struct CoreRow {
 }
 
 impl<'a> Dump<'a> {
-    /// Takes hold of the present state, on the socket for reads. Where a proxy stands there that lets no transaction pass, on the one for writes:
-    /// it names collections to read alone, so that nothing can be written in it.
+    /// Opens a snapshot of the current state on the read socket. If a proxy on the read socket
+    /// refuses transactions, uses the write socket, still only for reading.
     pub async fn begin(
         ro: &'a Ro,
         rw: &'a Rw,
@@ -152,17 +147,16 @@ impl<'a> Dump<'a> {
         Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0 })
     }
 
-    /// Lets go of it.
+    /// Closes the snapshot.
     pub async fn end(self) {
         if let Err(fault) = self.link.end(&self.transaction).await {
-            tracing::debug!(%fault, "a reading transaction is left to its idle time");
+            tracing::debug!(%fault, "ending a read transaction failed");
         }
     }
 
-    /// The core and the vectors that serve.
+    /// Reads the core and the vector setting.
     pub async fn open(&self) -> Read<Opened> {
-        let binds = Binds::of(self.scope, []);
-        let rows: Vec<CoreRow> = self.inside(CORE, binds).await?;
+        let rows: Vec<CoreRow> = self.inside(CORE, binds!(self.scope;)).await?;
         let row = rows.into_iter().next().unwrap_or(CoreRow { core: None, setting: None });
         let key = self.scope.key();
         let mut owner = Owner {
@@ -179,12 +173,14 @@ impl<'a> Dump<'a> {
         if let Some(Value::String(name)) = core.get("sealed_as") {
             owner.sealed_as.clone_from(name);
         }
-        let core = carry(Part::Core, core, &owner)?;
+        let core = carry(RowKind::Core, core, &owner)?;
         let chain_head = core["chain"]["head"].as_str().unwrap_or_default().to_owned();
         Ok(Opened { owner, core: Some(core), chain_head, versions_after: 0 })
     }
 
-    /// All rows behind the core; gives how many records of calls had to stay, since they were written before keys were kept.
+    /// Reads all rows of the agent except the core, which was read before. Returns the number of
+    /// call records that cannot be exported, since an old release of vctx wrote them without their
+    /// keys.
     pub async fn rest(&mut self, opened: &Opened, sink: &mut Sink<'_>) -> Read<u64> {
         let owner = &opened.owner;
         let mut tools: BTreeSet<String> = BTreeSet::new();
@@ -193,11 +189,11 @@ impl<'a> Dump<'a> {
         {
             tools.extend(kept.iter().filter_map(Value::as_str).map(str::to_owned));
         }
-        self.numbered(Part::Versions, VERSIONS, opened.versions_after, owner, sink).await?;
+        self.numbered(RowKind::Versions, VERSIONS, opened.versions_after, owner, sink).await?;
         let numbered = [
-            (Part::Messages, MESSAGES),
-            (Part::Recall, RECALL),
-            (Part::RecallVectors, RECALL_VECTORS),
+            (RowKind::Messages, MESSAGES),
+            (RowKind::Recall, RECALL),
+            (RowKind::RecallVectors, RECALL_VECTORS),
         ];
         for (part, query) in numbered {
             self.numbered(part, query, 0, owner, sink).await?;
@@ -205,14 +201,14 @@ impl<'a> Dump<'a> {
         let documents = self.documents().await?;
         self.manifests(&documents, owner, sink).await?;
         self.passages(&documents, owner, sink).await?;
-        self.numbered(Part::Cites, CITES, 0, owner, sink).await?;
-        self.numbered(Part::Derived, SUMMARIES, 0, owner, sink).await?;
+        self.numbered(RowKind::Cites, CITES, 0, owner, sink).await?;
+        self.numbered(RowKind::Derived, SUMMARIES, 0, owner, sink).await?;
         self.sources(&documents, owner, sink).await?;
         let mut prompts = |part, row: Row| {
             tools.extend(row.get("tools").and_then(Value::as_str).map(str::to_owned));
             sink(part, row)
         };
-        self.numbered(Part::Prompts, PROMPTS, 0, owner, &mut prompts).await?;
+        self.numbered(RowKind::Prompts, PROMPTS, 0, owner, &mut prompts).await?;
         self.tool_sets(&tools, owner, sink).await?;
         let left = self.answers(owner, sink).await?;
         self.schedules(owner, sink).await?;
@@ -220,7 +216,7 @@ impl<'a> Dump<'a> {
         Ok(left)
     }
 
-    /// Keys of the agent's records of calls.
+    /// Returns the document keys of the agent's call records.
     pub async fn answer_keys(&mut self) -> Read<Vec<String>> {
         let keys = self.records().await?;
         Ok(keys.into_iter().map(|record| record.doc_key).collect())
@@ -236,17 +232,16 @@ impl<'a> Dump<'a> {
     }
 
     async fn page(&self, query: Query, binds: Binds) -> Read<Page> {
-        let rows: Vec<Page> = self.inside(query, binds).await?;
-        let none = || Fault::new(FaultKind::Garbage, format!("no row from {}", query.name));
-        Ok(rows.into_iter().next().ok_or_else(none)?)
+        Ok(must(self.inside(query, binds).await?.into_iter().next(), query)?)
     }
 
-    /// A page behind a place. Its length follows from what rows took so far; where an answer is too long for our client, a shorter one is
-    /// asked for.
+    /// Returns the page of rows that follow `after`, the number or key of the last row read. The
+    /// number of rows on this page depends on the size of the rows on earlier pages. If the
+    /// database's answer is too long for the HTTP client, the function requests a page with fewer
+    /// rows.
     async fn behind(&mut self, query: Query, after: &Value) -> Read<Page> {
         loop {
-            let binds =
-                Binds::of(self.scope, [("after", after.clone()), ("limit", self.rows.into())]);
+            let binds = binds!(self.scope; after = after.clone(), limit = self.rows);
             match self.page(query, binds).await {
                 Ok(page) => {
                     let bytes: usize = page.rows.iter().map(|row| row.get().len()).sum();
@@ -263,10 +258,10 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// Rows along a number line.
+    /// Reads all rows of one kind page by page, in ascending order of the number that each row has.
     async fn numbered(
         &mut self,
-        part: Part,
+        part: RowKind,
         query: Query,
         after: u64,
         owner: &Owner,
@@ -284,13 +279,12 @@ impl<'a> Dump<'a> {
         Err(endless(part))
     }
 
-    /// Documents by name, in the order of bytes, whatever the database's own order of names is.
+    /// Returns the agent's document names in byte order, independent of the database's collation.
     async fn documents(&mut self) -> Read<Vec<String>> {
         let mut found: BTreeSet<String> = BTreeSet::new();
         let mut after = json!("");
         for _ in 0..EXPORT_PAGES_MAX {
-            let limit = EXPORT_LIST_ROWS.into();
-            let binds = Binds::of(self.scope, [("after", after), ("limit", limit)]);
+            let binds = binds!(self.scope; after, limit = EXPORT_LIST_ROWS);
             let page = self.page(DOCUMENTS, binds).await?;
             for row in &page.rows {
                 let row = object(row)?;
@@ -301,7 +295,7 @@ impl<'a> Dump<'a> {
                 last => after = last,
             }
         }
-        Err(endless(Part::Manifests))
+        Err(endless(RowKind::Manifests))
     }
 
     async fn manifests(
@@ -311,8 +305,8 @@ impl<'a> Dump<'a> {
         sink: &mut Sink<'_>,
     ) -> Read<()> {
         for some in documents.chunks(EXPORT_PAGE_ROWS.1 as usize) {
-            let binds = Binds::of(self.scope, [("documents", json!(some))]);
-            give(Part::Manifests, self.page(MANIFESTS, binds).await?.rows, owner, sink)?;
+            let binds = binds!(self.scope; documents = some);
+            give(RowKind::Manifests, self.page(MANIFESTS, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
@@ -321,13 +315,13 @@ impl<'a> Dump<'a> {
         for document in documents {
             let mut after = json!(-1);
             loop {
-                let doc_id = document.as_str().into();
-                let binds = [("doc_id", doc_id), ("after", after), ("limit", PASSAGE_ROWS.into())];
-                let page = self.page(PASSAGES, Binds::of(self.scope, binds)).await?;
+                let binds = binds!(self.scope; doc_id = document, after, limit = PASSAGE_ROWS);
+                let page = self.page(PASSAGES, binds).await?;
                 let full = page.rows.len() as u64 == PASSAGE_ROWS;
-                give(Part::Passages, page.rows, owner, sink)?;
+                give(RowKind::Passages, page.rows, owner, sink)?;
                 after = page.last;
-                // An index is above all before it, so this ends.
+                // This loop always ends, since each page begins after the last chunk of the
+                // previous page.
                 if !full {
                     break;
                 }
@@ -338,8 +332,8 @@ impl<'a> Dump<'a> {
 
     async fn sources(&self, documents: &[String], owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         for some in documents.chunks(SOURCE_DOCUMENTS) {
-            let binds = Binds::of(self.scope, [("documents", json!(some))]);
-            give(Part::Derived, self.page(SOURCES, binds).await?.rows, owner, sink)?;
+            let binds = binds!(self.scope; documents = some);
+            give(RowKind::Derived, self.page(SOURCES, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
@@ -353,24 +347,24 @@ impl<'a> Dump<'a> {
         let keys: Vec<String> =
             digests.iter().map(|digest| format!("{}:{digest}", owner.scope)).collect();
         for some in keys.chunks(EXPORT_PAGE_ROWS.0 as usize) {
-            let binds = Binds::of(self.scope, [("keys", json!(some))]);
-            give(Part::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
+            let binds = binds!(self.scope; keys = some);
+            give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
 
-    /// The agent's records.
+    /// Returns the document keys of all the agent's call records, each with its idempotency key if
+    /// it has one.
     async fn records(&mut self) -> Read<Vec<Record>> {
         let mut found = Vec::new();
         let mut after = json!("");
         for _ in 0..EXPORT_PAGES_MAX {
-            let limit = EXPORT_LIST_ROWS.into();
-            let binds = Binds::of(self.scope, [("after", after), ("limit", limit)]);
+            let binds = binds!(self.scope; after, limit = EXPORT_LIST_ROWS);
             let page = self.page(ANSWER_KEYS, binds).await?;
             for row in &page.rows {
                 let record = serde_json::from_str(row.get());
                 found.push(record.map_err(|e| {
-                    Fault::new(FaultKind::Garbage, format!("a record at column {}", e.column()))
+                    Fault::new(FaultKind::Garbage, format!("bad record at column {}", e.column()))
                 })?);
             }
             match page.last {
@@ -378,7 +372,7 @@ impl<'a> Dump<'a> {
                 last => after = last,
             }
         }
-        Err(endless(Part::Answers))
+        Err(endless(RowKind::Answers))
     }
 
     async fn answers(&mut self, owner: &Owner, sink: &mut Sink<'_>) -> Read<u64> {
@@ -393,23 +387,23 @@ impl<'a> Dump<'a> {
         let left = (all - named.len()) as u64;
         let keys: Vec<String> = named.into_values().collect();
         for some in keys.chunks(ANSWER_ROWS) {
-            let binds = Binds::of(self.scope, [("keys", json!(some))]);
-            give(Part::Answers, self.page(ANSWERS, binds).await?.rows, owner, sink)?;
+            let binds = binds!(self.scope; keys = some);
+            give(RowKind::Answers, self.page(ANSWERS, binds).await?.rows, owner, sink)?;
         }
         Ok(left)
     }
 
     async fn schedules(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
-        let binds = Binds::of(self.scope, [("limit", EXPORT_LIST_ROWS.into())]);
-        give(Part::Schedules, self.page(SCHEDULES, binds).await?.rows, owner, sink)
+        let binds = binds!(self.scope; limit = EXPORT_LIST_ROWS);
+        give(RowKind::Schedules, self.page(SCHEDULES, binds).await?.rows, owner, sink)
     }
 
-    /// Events moment by moment: a page ends between two of them, so that those of one moment are put in order together.
+    /// Reads events in the order of their timestamps. All events of one timestamp come on one page,
+    /// so that they are sorted together.
     async fn events(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         let (mut after, mut limit) = (String::new(), EXPORT_PAGE_ROWS.1);
         for _ in 0..EXPORT_PAGES_MAX {
-            let binds = [("after", after.as_str().into()), ("limit", limit.into())];
-            let page = self.page(EVENTS, Binds::of(self.scope, binds)).await?;
+            let page = self.page(EVENTS, binds!(self.scope; after, limit)).await?;
             let full = page.rows.len() as u64 == limit;
             let last = page.last.as_str().unwrap_or_default().to_owned();
             let mut rows = Vec::with_capacity(page.rows.len());
@@ -424,23 +418,25 @@ impl<'a> Dump<'a> {
                 continue;
             }
             if full && rows.is_empty() {
-                return Err(endless(Part::Events));
+                return Err(endless(RowKind::Events));
             }
-            give_objects(Part::Events, rows, owner, sink)?;
+            give_objects(RowKind::Events, rows, owner, sink)?;
             if !full {
                 return Ok(());
             }
             (after, limit) = (last, EXPORT_PAGE_ROWS.1);
         }
-        Err(endless(Part::Events))
+        Err(endless(RowKind::Events))
     }
 }
 
-/// Chunks of a document read at once: each has a vector of some thousand components at most.
+/// Number of chunks that one request returns. A chunk's vector has at most a few thousand
+/// components.
 const PASSAGE_ROWS: u64 = 128;
-/// Documents whose edges are read at once.
+/// Number of documents whose edges one request returns.
 const SOURCE_DOCUMENTS: usize = 32;
-/// Records of calls read at once: an answer may hold the texts of a window.
+/// Number of call records that one request returns. The answer stored in a record may contain all
+/// texts of a window.
 const ANSWER_ROWS: usize = 64;
 
 #[derive(Deserialize)]
@@ -451,7 +447,8 @@ struct Record {
     part: Option<u64>,
 }
 
-/// What the vectors of a setting are.
+/// Returns the attributes of a vector setting that describe the vectors: dimension, version, metric
+/// and model.
 pub fn kind_of(setting: &VectorSetting) -> VectorKind {
     VectorKind {
         dimension: setting.dimension,
@@ -461,7 +458,7 @@ pub fn kind_of(setting: &VectorSetting) -> VectorKind {
     }
 }
 
-fn endless(part: Part) -> Broken {
+fn endless(part: RowKind) -> Broken {
     let text = format!("too many pages of {}", part.collection());
     Broken::Store(Fault::new(FaultKind::Garbage, text))
 }
@@ -469,24 +466,24 @@ fn endless(part: Part) -> Broken {
 fn object(row: &RawValue) -> Read<Row> {
     match exact(row.get()) {
         Ok(Value::Object(row)) => Ok(row),
-        Ok(_) => Err(Fault::new(FaultKind::Garbage, "a row is no object").into()),
+        Ok(_) => Err(Fault::new(FaultKind::Garbage, "a row is not a JSON object").into()),
         Err(why) => Err(Fault::new(FaultKind::Garbage, format!("a row {why}")).into()),
     }
 }
 
-fn carry(part: Part, row: Row, owner: &Owner) -> Result<Row> {
+fn carry(part: RowKind, row: Row, owner: &Owner) -> Result<Row> {
     carried(part, row, owner).map_err(|why| {
         let text = format!("a row of {} {why}: it cannot be exported", part.collection());
         Error::new(Code::Internal, text)
     })
 }
 
-fn give(part: Part, rows: Vec<Box<RawValue>>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+fn give(part: RowKind, rows: Vec<Box<RawValue>>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
     let rows: Read<Vec<Row>> = rows.iter().map(|row| object(row)).collect();
     give_objects(part, rows?, owner, sink)
 }
 
-fn give_objects(part: Part, rows: Vec<Row>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+fn give_objects(part: RowKind, rows: Vec<Row>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
     let rows: Result<Vec<Row>> = rows.into_iter().map(|row| carry(part, row, owner)).collect();
     let sorted = in_order(part, rows?).map_err(|why| {
         Error::new(Code::Internal, format!("a row of {} {why}", part.collection()))
@@ -497,5 +494,5 @@ fn give_objects(part: Part, rows: Vec<Row>, owner: &Owner, sink: &mut Sink<'_>) 
     Ok(())
 }
 
-/// Rows by the part that they are of, as a batch takes them in.
-pub type Batch = HashMap<Part, Vec<Row>>;
+/// The rows of one batch, grouped by kind.
+pub type Batch = HashMap<RowKind, Vec<Row>>;

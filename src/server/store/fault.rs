@@ -1,4 +1,4 @@
-//! What can go wrong between here and the database, by what may be done next.
+//! Faults of database requests, classified by how the caller must react.
 
 use std::fmt;
 
@@ -6,41 +6,42 @@ use arangors::ClientError;
 
 use vctx_core::error::{Code, Error};
 
-/// A failed request.
+/// A database request that failed.
 #[derive(Debug)]
 pub struct Fault {
-    /// What may be done next.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// For the log.
+    /// Description for the log.
     pub message: String,
 }
 
-/// What may be done next.
+/// Kind of fault; the caller reacts differently to each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Nothing was sent: may be repeated.
+    /// The request was not sent, and may be repeated.
     Unreachable,
-    /// It may have been done: look at the idempotency key before anything else.
+    /// The request may have been executed; before a repetition, the idempotency key must be
+    /// checked.
     Lost,
     /// The database answered with an error.
     Arango {
         /// HTTP status.
         status: u16,
-        /// `errorNum`.
+        /// ArangoDB's error number (`errorNum`).
         num: u16,
     },
-    /// The answer made no sense.
+    /// The answer could not be parsed.
     Garbage,
 }
 
 impl Fault {
-    /// A fault of that kind.
+    /// Makes a fault of the given kind.
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// The kind of an answer that is an error. 502 and 504 are not the database's: what stands before it lost its answer, so the request may
-    /// have been done.
+    /// Makes the fault for an error answer. Statuses 502 and 504 come from a proxy that lost the
+    /// database's answer, so the request may have been executed.
     pub(super) fn answered(status: u16, num: u16, message: impl Into<String>) -> Self {
         match status {
             502 | 504 => Self::new(FaultKind::Lost, message),
@@ -48,24 +49,30 @@ impl Fault {
         }
     }
 
-    /// Another writer was faster: 1200 (write-write conflict or stale revision), 1210 (unique value taken), 18, 28, 29 (locks).
+    /// Returns whether the error number says that another writer was faster: 1200 (write-write
+    /// conflict or stale revision), 1210 (unique value taken), 18, 28, 29 (locks).
     pub fn raced(&self) -> bool {
         matches!(self.kind, FaultKind::Arango { num: 1200 | 1210 | 18 | 28 | 29, .. })
     }
 
-    /// A unique value is taken by what is committed: 1210.
-    pub fn taken(&self) -> bool {
+    /// Returns whether a committed row already has the unique value of the row to be written (error
+    /// 1210).
+    pub fn is_duplicate(&self) -> bool {
         matches!(self.kind, FaultKind::Arango { num: 1210, .. })
     }
 
-    /// The database takes no writes, whatever is written: 1004 (read-only), 1104 (its disk is full), 1305 (its disk fails), 2 (so the engine
-    /// answers the first write that failed).
+    /// Returns whether the error number says that the database accepts no writes at all: 1004
+    /// (read-only), 1104 (disk full), 1305 (disk error), 2 (the engine's answer to the first failed
+    /// write).
     pub fn refuses_writes(&self) -> bool {
         matches!(self.kind, FaultKind::Arango { num: 2 | 1004 | 1104 | 1305, .. })
     }
 
-    /// Whether the same request may succeed a moment later: the socket is silent, or the database starts, stops or is overloaded
-    /// (30, 38, 1429, 1495, 1496, 21003, 21004 of the manual's error list), or a transaction went with a restart (1654, 1655).
+    /// Returns whether a repeated request may succeed, which is so in three cases:
+    /// - The socket does not answer.
+    /// - The database is starting, stopping or overloaded (status 503, or 30, 38, 1429, 1465, 1478,
+    ///   1495, 1496, 21003, 21004 of the manual's error list).
+    /// - A restart ended the transaction (1654, 1655).
     pub fn passing(&self) -> bool {
         match self.kind {
             FaultKind::Unreachable | FaultKind::Lost => true,
@@ -80,7 +87,8 @@ impl Fault {
     }
 }
 
-/// Prefixes by which our client marks network faults in the texts of arangors' errors, which keep no types.
+/// Prefixes with which the HTTP client marks network faults in arangors' error texts, since
+/// arangors has no error types for them.
 pub(super) const UNREACHABLE: &str = "unreachable: ";
 pub(super) const LOST: &str = "lost: ";
 pub(super) const GARBAGE: &str = "garbage: ";
@@ -107,7 +115,7 @@ impl From<ClientError> for Fault {
                 format!("answer not understood at column {}", e.column()),
             ),
             ClientError::InvalidServer(text) => {
-                Self::new(FaultKind::Garbage, format!("no ArangoDB there: {text}"))
+                Self::new(FaultKind::Garbage, format!("no ArangoDB on this socket: {text}"))
             }
             ClientError::InsufficientPermission { operation, .. } => {
                 Self::new(FaultKind::Arango { status: 403, num: 11 }, operation)
@@ -115,6 +123,9 @@ impl From<ClientError> for Fault {
         }
     }
 }
+
+/// The result of a request to the database.
+pub type Result<T> = std::result::Result<T, Fault>;
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,15 +148,15 @@ impl From<Fault> for Error {
             ),
             FaultKind::Arango { num: 1004 | 1104 | 1305, .. } => (
                 Code::StoreUnavailable,
-                "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until it is started anew): see \
+                "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until its next start): see \
                  its log, then try again with the same key",
             ),
             FaultKind::Arango { status: 401 | 403, .. } => (
                 Code::StoreRefused,
-                "the database refused the server's credentials: check ARANGO_USER and its grants",
+                "the database refused the credentials of vctx: check ARANGO_USER and its grants",
             ),
             FaultKind::Arango { .. } | FaultKind::Garbage => {
-                (Code::StoreRefused, "the database refused a request: see the server's log")
+                (Code::StoreRefused, "the database refused a request: see the log of vctx")
             }
         };
         Self::new(code, text).caused_by(fault)

@@ -1,245 +1,220 @@
-//! Forgetting: what is found, what quotes it, the steps, the manifests, and the end of a whole agent.
+//! Stores forget operations and their manifests: finds the texts to forget and other texts that
+//! quote them, runs the steps of an operation, and removes whole agents.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Binds, Ro, Rw, binds};
+use super::fault::Result;
+use super::query::queries;
 use super::transaction::Stream;
-use vctx_core::limits::{
-    FORGET_AGENT_ROWS, FORGET_LISTED, FORGET_QUOTES_MAX, FORGET_ROWS, FORGET_RUN_CHARS,
-    FORGET_SCAN_ROWS,
-};
+use crate::limits::FORGET_SCAN_ROWS;
+use vctx_core::limits::FORGET_ROWS;
 use vctx_core::memory::change::Forget;
 use vctx_core::memory::forget::Forgetting;
-use vctx_core::policy::{CallPlace, FoundMessage, Scope, StandingMessage};
+use vctx_core::policy::{CallPlace, FoundMessage, StandingMessage};
+use vctx_core::trust::Scope;
 
-/// Messages that are named.
-pub(super) const FIND: Query = query!("forget_find");
-/// Calls and results.
-pub(super) const PAIRS: Query = query!("forget_pairs");
-/// Messages that hold a text.
-pub(super) const MATCH: Query = query!("forget_match");
-/// What else holds it.
-pub(super) const QUOTES: Query = query!("forget_quotes");
-/// Documents made of messages.
-pub(super) const DERIVED: Query = query!("forget_derived");
-/// One row.
-pub(super) const LOAD: Query = query!("forget_load");
-/// All of an agent.
-pub(super) const LIST: Query = query!("forget_list");
-/// What stands still.
-pub(super) const DUE: Query = query!("forget_due");
-/// Messages of a step.
-pub(super) const BATCH: Query = query!("forget_batch");
-/// Summaries of a step.
-pub(super) const VERSIONS: Query = query!("forget_versions");
-/// Stored answers.
-pub(super) const ANSWERS: Query = query!("forget_answers");
-/// Messages with a thread.
-pub(super) const THREADS: Query = query!("forget_threads");
-/// What goes beside messages.
-pub(super) const TEXTS: Query = query!("forget_texts");
-/// A step is noted.
-pub(super) const MARK: Query = query!("forget_mark");
-/// A whole agent.
-pub(super) const AGENT: Query = query!("forget_agent");
-/// Its rows.
-pub(super) const ROWS: Query = query!("forget_rows");
+/// Length, in characters, of the pieces into which a forgotten message is cut. Other texts are
+/// searched for these pieces. A message that is shorter than one piece is not searched for.
+const FORGET_RUN_CHARS: u64 = 32;
+/// Maximum number of rows of each kind that one search for quotes of forgotten texts returns.
+const FORGET_QUOTES_MAX: u64 = 1_000;
+/// Number of rows of each collection that one request removes while a whole agent is forgotten.
+const FORGET_AGENT_ROWS: u64 = 500;
+/// Maximum number of manifests in one answer.
+const FORGET_LISTED: u64 = 200;
 
-/// Collections that only this writes, beside those of every change and of retention.
-pub(super) const WRITES: [&str; 4] = ["forgets", "schedules", "tool_sets", "archival_parts"];
+queries! {
+    FIND = "forget_find",
+    PAIRS = "forget_pairs",
+    MATCH = "forget_match",
+    QUOTES = "forget_quotes",
+    DERIVED = "forget_derived",
+    LOAD = "forget_load",
+    LIST = "forget_list",
+    DUE = "forget_due",
+    BATCH = "forget_batch",
+    VERSIONS = "forget_versions",
+    ANSWERS = "forget_answers",
+    THREADS = "forget_threads",
+    TEXTS = "forget_texts",
+    MARK = "forget_mark",
+    AGENT = "forget_agent",
+    ROWS = "forget_rows",
+}
 
-/// What else of an agent holds a text.
+/// Collections that a forget operation writes, in addition to those that every change writes and
+/// those that retention writes.
+pub(super) const WRITES: [&str; 5] =
+    ["recall_vectors", "forgets", "schedules", "tool_sets", "archival_parts"];
+
+/// An agent's rows, other than messages, that contain a forgotten text.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Quotes {
-    /// Schedules by name.
+    /// Names of schedules.
     pub schedules: Vec<String>,
-    /// Documents.
+    /// Names of documents.
     pub documents: Vec<String>,
-    /// Keys of sets of tools.
+    /// Keys of tool sets.
     pub tool_sets: Vec<String>,
-    /// Keys of copies of texts.
+    /// Keys of core versions.
     pub versions: Vec<String>,
-    /// A key of one of those whose summary holds it, if there is one.
+    /// Key of one core version whose summary contains the text; empty if there is no such version.
     pub summaries: Vec<String>,
     /// Keys of stored answers.
     pub answers: Vec<String>,
 }
 
-/// A forgetting that stands still.
+/// A forget operation that made no progress for some time, so that another server must continue it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DueForgetting {
-    /// Its key.
+    /// Key of the forget operation.
     pub key: String,
     /// Key of the agent's core.
     pub agent_id: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
 }
 
-/// What became of a whole agent.
+/// Outcome of forgetting a whole agent.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct AgentForgotten {
-    /// Whether it is leaving for another place.
+    /// Whether the agent is being moved to another database.
     #[serde(default)]
     pub moving: bool,
-    /// An earlier forgetting of it.
+    /// The earlier forget operation for the whole agent, if there was one.
     pub seen: Option<Forgetting>,
-    /// The revision found; none: there is no such agent.
+    /// Revision of the core; `None` if there is no such agent.
     pub rev: Option<String>,
-    /// Whether it began now.
+    /// Whether this request removed the core.
     pub done: bool,
 }
 
-/// A stored answer.
+/// A stored answer of an earlier call.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredAnswer {
-    /// Its key.
+    /// Key of the answer's record.
     pub key: String,
-    /// What it answers.
+    /// The answer itself.
     pub response: Value,
 }
 
-/// A page of something, and where the next begins; none: there is none.
+/// A page of keys, and where the next page begins; `None` after the last page.
 pub type Paged = (Vec<String>, Option<String>);
 
-/// Messages by place, by id, and copies of some.
-pub async fn named(
+/// Returns the messages with the given positions or ids. Also returns the copies of those messages
+/// whose ids are in `originals`.
+pub async fn selected_messages(
     ro: &Ro,
     scope: &Scope,
     seqs: &[u64],
     ids: &[String],
     originals: &[String],
-) -> Result<Vec<FoundMessage>, Fault> {
-    let binds = [
-        ("seqs", json!(seqs)),
-        ("ids", json!(ids)),
-        ("originals", json!(originals)),
-        ("run_chars", FORGET_RUN_CHARS.into()),
-    ];
-    ro.rows(FIND, Binds::of(scope, binds)).await
+) -> Result<Vec<FoundMessage>> {
+    ro.rows(FIND, binds!(scope; seqs, ids, originals, run_chars = FORGET_RUN_CHARS)).await
 }
 
-/// Calls and results between two places.
+/// Returns the tool calls and tool results between two positions.
 pub async fn calls_between(
     ro: &Ro,
     scope: &Scope,
     first: u64,
     last: u64,
-) -> Result<Vec<CallPlace>, Fault> {
+) -> Result<Vec<CallPlace>> {
     let rows = (last + 1).saturating_sub(first);
-    let binds = [("first", first.into()), ("last", last.into()), ("limit", rows.into())];
-    ro.rows(PAIRS, Binds::of(scope, binds)).await
+    ro.rows(PAIRS, binds!(scope; first, last, limit = rows)).await
 }
 
-/// Places of the messages behind a place that hold one of some texts, of one page; and where the next page begins.
+/// Examines one page of messages after a position. Returns the positions of the messages that
+/// contain one of the given texts, and where the next page begins.
 pub async fn matching(
     ro: &Ro,
     scope: &Scope,
     texts: &[String],
     after: u64,
-) -> Result<(Vec<u64>, Option<u64>), Fault> {
+) -> Result<(Vec<u64>, Option<u64>)> {
     #[derive(Deserialize)]
     struct Row {
         last: Option<u64>,
         seen: u64,
         hits: Vec<u64>,
     }
-    let binds =
-        [("texts", json!(texts)), ("after", after.into()), ("limit", FORGET_SCAN_ROWS.into())];
-    let rows: Vec<Row> = ro.rows(MATCH, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().map_or((Vec::new(), None), |row| {
+    let binds = binds!(scope; texts, after, limit = FORGET_SCAN_ROWS);
+    Ok(ro.row::<Row>(MATCH, binds).await?.map_or((Vec::new(), None), |row| {
         (row.hits, row.last.filter(|_| row.seen == FORGET_SCAN_ROWS))
     }))
 }
 
-/// What else holds one of some texts.
-pub async fn quotes(ro: &Ro, scope: &Scope, texts: &[String]) -> Result<Quotes, Fault> {
-    let binds = [("texts", json!(texts)), ("limit", FORGET_QUOTES_MAX.into())];
-    let rows: Vec<Quotes> = ro.rows(QUOTES, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns the rows, other than messages, that contain one of the forgotten texts.
+pub async fn quotes(ro: &Ro, scope: &Scope, texts: &[String]) -> Result<Quotes> {
+    Ok(ro.row(QUOTES, binds!(scope; texts, limit = FORGET_QUOTES_MAX)).await?.unwrap_or_default())
 }
 
-/// Documents that were made of some messages.
-pub async fn derived(ro: &Ro, scope: &Scope, ids: &[String]) -> Result<Vec<String>, Fault> {
+/// Returns the names of documents that were made from the given messages.
+pub async fn derived(ro: &Ro, scope: &Scope, ids: &[String]) -> Result<Vec<String>> {
     let ids: Vec<String> = ids.iter().map(|id| format!("messages/{id}")).collect();
-    let binds = [("ids", json!(ids)), ("limit", FORGET_QUOTES_MAX.into())];
-    ro.rows(DERIVED, Binds::of(scope, binds)).await
+    ro.rows(DERIVED, binds!(scope; ids, limit = FORGET_QUOTES_MAX)).await
 }
 
-/// A forgetting.
-pub async fn forgetting(ro: &Ro, scope: &Scope, key: &str) -> Result<Option<Forgetting>, Fault> {
-    let rows: Vec<Forgetting> = ro.rows(LOAD, Binds::of(scope, [("key", key.into())])).await?;
-    Ok(rows.into_iter().next())
+/// Returns a forget operation by its key, if it exists.
+pub async fn forgetting(ro: &Ro, scope: &Scope, key: &str) -> Result<Option<Forgetting>> {
+    ro.row(LOAD, binds!(scope; key)).await
 }
 
-/// The manifests of an agent.
-pub async fn forgettings(ro: &Ro, scope: &Scope) -> Result<Vec<Forgetting>, Fault> {
-    ro.rows(LIST, Binds::of(scope, [("limit", FORGET_LISTED.into())])).await
+/// Returns the manifests of an agent's forget operations.
+pub async fn forgettings(ro: &Ro, scope: &Scope) -> Result<Vec<Forgetting>> {
+    ro.rows(LIST, binds!(scope; limit = FORGET_LISTED)).await
 }
 
-/// Forgettings that nobody has touched since a moment of server time.
-pub async fn due_forgettings(
-    ro: &Ro,
-    before_ms: u64,
-    limit: u64,
-) -> Result<Vec<DueForgetting>, Fault> {
-    let binds = Binds::unscoped([("before_ms", before_ms.into()), ("limit", limit.into())]);
-    ro.rows(DUE, binds).await
+/// Returns the forget operations without progress since `before_ms`.
+pub async fn due_forgettings(ro: &Ro, before_ms: u64, limit: u64) -> Result<Vec<DueForgetting>> {
+    ro.rows(DUE, binds!(none; before_ms, limit)).await
 }
 
-/// Messages that are about to be forgotten.
-pub async fn standing(
-    ro: &Ro,
-    scope: &Scope,
-    ids: &[String],
-) -> Result<Vec<StandingMessage>, Fault> {
-    ro.rows(BATCH, Binds::of(scope, [("ids", json!(ids))])).await
+/// Returns the current state of the given messages. The next step of the forget operation removes
+/// the texts of these messages.
+pub async fn standing(ro: &Ro, scope: &Scope, ids: &[String]) -> Result<Vec<StandingMessage>> {
+    ro.rows(BATCH, binds!(scope; ids)).await
 }
 
-/// Copies of texts up to a version, with a summary of some revision on.
-pub async fn summaries(ro: &Ro, scope: &Scope, from: u64, until: u64) -> Result<Paged, Fault> {
-    let binds = [("from", from.into()), ("until", until.into()), ("limit", FORGET_ROWS.into())];
-    let keys: Vec<String> = ro.rows(VERSIONS, Binds::of(scope, binds)).await?;
+/// Returns a page of the keys of core versions that are to be forgotten. These are the versions
+/// with a number of at most `until` whose summary has at least the revision `from`.
+pub async fn summaries(ro: &Ro, scope: &Scope, from: u64, until: u64) -> Result<Paged> {
+    let binds = binds!(scope; from, until, limit = FORGET_ROWS);
+    let keys: Vec<String> = ro.rows(VERSIONS, binds).await?;
     let more = (keys.len() as u64 == FORGET_ROWS).then(String::new);
     Ok((keys, more))
 }
 
-/// A page of stored answers.
-pub async fn stored_answers(
-    ro: &Ro,
-    scope: &Scope,
-    after: &str,
-) -> Result<Vec<StoredAnswer>, Fault> {
-    let binds = [("after", after.into()), ("limit", FORGET_SCAN_ROWS.into())];
-    ro.rows(ANSWERS, Binds::of(scope, binds)).await
+/// Returns a page of stored answers.
+pub async fn stored_answers(ro: &Ro, scope: &Scope, after: &str) -> Result<Vec<StoredAnswer>> {
+    ro.rows(ANSWERS, binds!(scope; after, limit = FORGET_SCAN_ROWS)).await
 }
 
-/// A page of messages with a thread.
-pub async fn threaded(ro: &Ro, scope: &Scope, after: u64) -> Result<Paged, Fault> {
+/// Returns a page of the keys of the agent's messages that have a thread position.
+pub async fn threaded(ro: &Ro, scope: &Scope, after: u64) -> Result<Paged> {
     #[derive(Deserialize)]
     struct Row {
         id: String,
         seq: u64,
     }
-    let binds = [("after", after.into()), ("limit", FORGET_SCAN_ROWS.into())];
-    let rows: Vec<Row> = ro.rows(THREADS, Binds::of(scope, binds)).await?;
+    let rows: Vec<Row> = ro.rows(THREADS, binds!(scope; after, limit = FORGET_SCAN_ROWS)).await?;
     let full = rows.len() as u64 == FORGET_SCAN_ROWS;
     let next = rows.last().filter(|_| full).map(|row| row.seq.to_string());
     Ok((rows.into_iter().map(|row| row.id).collect(), next))
 }
 
-/// Does a step inside a running transaction; false if another server took it.
+/// Runs a step of a forget operation inside a running transaction. Returns `false` if another
+/// server has already run the step.
 pub(super) async fn forget(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     forget: &Forget,
-) -> Result<bool, Fault> {
+) -> Result<bool> {
     if !note(stream, rw, scope, &forget.row, forget.at).await? {
         return Ok(false);
     }
@@ -247,16 +222,13 @@ pub(super) async fn forget(
     if !forget.beside && beside.iter().all(|list| list.is_empty()) {
         return Ok(true);
     }
-    let binds = [
-        ("threads", json!(forget.threads)),
-        ("versions", json!(forget.versions)),
-        ("schedules", json!(forget.schedules)),
-        ("tool_sets", json!(forget.tool_sets)),
-        ("beside", forget.beside.into()),
-        ("forgotten_at", forget.row.ended_at.as_deref().unwrap_or(&forget.row.begun_at).into()),
-        ("sync", rw.sync.into()),
-    ];
-    stream.rows::<Value>(TEXTS, Binds::of(scope, binds)).await?;
+    let binds = binds!(scope;
+        threads = forget.threads, versions = forget.versions, schedules = forget.schedules,
+        tool_sets = forget.tool_sets, beside = forget.beside,
+        forgotten_at = forget.row.ended_at.as_deref().unwrap_or(&forget.row.begun_at),
+        sync = rw.sync
+    );
+    stream.rows::<Value>(TEXTS, binds).await?;
     Ok(true)
 }
 
@@ -266,36 +238,33 @@ async fn note(
     scope: &Scope,
     row: &Forgetting,
     at: Option<u64>,
-) -> Result<bool, Fault> {
-    let noted: Vec<Value> = stream.rows(MARK, marks(rw, scope, row, at)).await?;
-    Ok(!noted.is_empty())
+) -> Result<bool> {
+    stream.wrote(MARK, marks(rw, scope, row, at)).await
 }
 
 fn marks(rw: &Rw, scope: &Scope, row: &Forgetting, at: Option<u64>) -> Binds {
-    Binds::of(scope, [("row", json!(row)), ("at", at.into()), ("sync", rw.sync.into())])
+    binds!(scope; row, at, sync = rw.sync)
 }
 
-/// Takes the core of an agent away and notes that its rows go.
+/// Removes the core of an agent, and records that its other rows must be removed.
 pub async fn forget_agent(
     rw: &Rw,
     scope: &Scope,
     row: &Forgetting,
     rev: Option<&str>,
-) -> Result<AgentForgotten, Fault> {
-    let binds = [("row", json!(row)), ("rev", rev.into()), ("sync", rw.sync.into())];
-    let rows: Vec<AgentForgotten> = rw.rows(AGENT, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+) -> Result<AgentForgotten> {
+    Ok(rw.row(AGENT, binds!(scope; row, rev, sync = rw.sync)).await?.unwrap_or_default())
 }
 
-/// Takes some rows of an agent away whose core is gone; gives how many of each collection.
-pub async fn forget_rows(rw: &Rw, scope: &Scope) -> Result<BTreeMap<String, u64>, Fault> {
-    let binds = [("limit", FORGET_AGENT_ROWS.into()), ("sync", rw.sync.into())];
-    let rows: Vec<BTreeMap<String, u64>> = rw.rows(ROWS, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Removes a batch of rows of an agent that has no core any more. Returns the number of removed
+/// rows in each collection.
+pub async fn forget_rows(rw: &Rw, scope: &Scope) -> Result<BTreeMap<String, u64>> {
+    let binds = binds!(scope; limit = FORGET_AGENT_ROWS, sync = rw.sync);
+    Ok(rw.row(ROWS, binds).await?.unwrap_or_default())
 }
 
-/// Notes a step of the forgetting of a whole agent; false if another server took it.
-pub async fn note_rows(rw: &Rw, scope: &Scope, row: &Forgetting, at: u64) -> Result<bool, Fault> {
-    let noted: Vec<Value> = rw.rows(MARK, marks(rw, scope, row, Some(at))).await?;
-    Ok(!noted.is_empty())
+/// Records one step of a forget operation for a whole agent. Returns `false` if another server has
+/// already run this step.
+pub async fn note_rows(rw: &Rw, scope: &Scope, row: &Forgetting, at: u64) -> Result<bool> {
+    rw.wrote(MARK, marks(rw, scope, row, Some(at))).await
 }

@@ -1,40 +1,36 @@
-//! Messages: the queue, and the pages of everything ever appended.
+//! Loads messages: an agent's queue, and pages of its whole log.
 
 use serde::Deserialize;
 
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
 use vctx_core::memory::message::Message;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Messages from a place on.
-pub(super) const QUEUE: Query = query!("message_queue");
-/// A page of messages with their edges.
-pub(super) const LIST: Query = query!("message_list");
+queries! {
+    QUEUE = "message_queue",
+    LIST = "message_list",
+}
 
-/// A message and the eviction that logged it.
+/// A message, with the id of the eviction that moved the message to recall storage, if any.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Listed {
-    /// The message.
+    /// The message itself.
     pub message: Message,
-    /// Whether recall storage has an edge to it.
+    /// Whether the message is an entry, which means that recall storage has an edge to the message.
     pub logged: bool,
-    /// The eviction that wrote the edge; none for direct writes.
+    /// Id of the eviction that wrote this edge; `None` if the edge was written by `write_recall` or
+    /// for a spooled result, or if there is no edge.
     pub evicted_batch_id: Option<String>,
 }
 
-/// Messages from a place on the number line on, oldest first.
-pub async fn queue(
-    ro: &Ro,
-    scope: &Scope,
-    head_seq: u64,
-    limit: u64,
-) -> Result<Vec<Message>, Fault> {
-    ro.rows(QUEUE, Binds::of(scope, [("head_seq", head_seq.into()), ("limit", limit.into())])).await
+/// Returns messages from the given position on, oldest first.
+pub async fn queue(ro: &Ro, scope: &Scope, head_seq: u64, limit: u64) -> Result<Vec<Message>> {
+    ro.rows(QUEUE, binds!(scope; head_seq, limit)).await
 }
 
-/// A page of everything ever appended.
-pub async fn page(ro: &Ro, scope: &Scope, from_seq: u64, limit: u64) -> Result<Vec<Listed>, Fault> {
-    ro.rows(LIST, Binds::of(scope, [("from_seq", from_seq.into()), ("limit", limit.into())])).await
+/// Returns a page of an agent's message log.
+pub async fn page(ro: &Ro, scope: &Scope, from_seq: u64, limit: u64) -> Result<Vec<Listed>> {
+    ro.rows(LIST, binds!(scope; from_seq, limit)).await
 }

@@ -1,4 +1,5 @@
-//! The only room that speaks AQL: two sockets, two types, one kind of write.
+//! The store: the only module that sends AQL, with one connection type for reads and one for
+//! writes.
 
 mod archive;
 mod change;
@@ -7,6 +8,8 @@ mod db;
 mod dump;
 mod fault;
 mod forget;
+mod import;
+mod limits;
 mod message;
 mod moving;
 mod owned;
@@ -21,7 +24,6 @@ mod reindex;
 mod retention;
 mod schedule;
 mod score;
-mod settle;
 mod setup;
 mod thread;
 mod trace;
@@ -42,19 +44,20 @@ pub use archive::{
     vector_rows, vector_setting, worded, write_setting,
 };
 pub use change::{Applied, Record, WriteMode, apply};
-pub use db::{Admin, Answer, Ro, Rw, Sent, Settings};
+pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
     AgentForgotten, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
-    due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, named,
-    note_rows, quotes, standing, stored_answers, summaries, threaded,
+    due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, note_rows,
+    quotes, selected_messages, standing, stored_answers, summaries, threaded,
 };
+pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use message::{Listed, page, queue};
 pub use moving::{
-    Arrival, Arrived, DueMove, Found, Held, Located, Move, MoveBegun, MoveLook, MovePhase,
-    begin_move, claim_place, due_moves, end_move, flip_move, leave, located, look_at_move,
-    manifests, renew_move, stay,
+    AgentLocation, Arrival, Arrived, DueMove, HoldOutcome, Located, Move, MoveBegun, MoveLook,
+    MovePhase, begin_move, claim_place, due_moves, end_move, flip_move, leave, located,
+    look_at_move, manifests, renew_move, stay,
 };
 pub use owned::{Names, OWNED, Owned};
 pub use page::result_page;
@@ -74,13 +77,12 @@ pub use reindex::{
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
 pub use schedule::{
-    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
-    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+    CutRun, DueTick, DueTicks, ScheduleOutcome, Schedules, claim_run, due_ticks, end_run,
+    looked_at, postpone_tick, put_schedule, remove_schedule, schedule, schedules, skip_tick,
 };
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
-pub use settle::{Begun, Finished, Mark, Settle};
 pub use setup::{
     INDEX_USER, Layout, RecallSharding, SCHEMA, SetupReport, USER_PASSWORDS, schema_version,
     set_up, version_or_none,

@@ -1,341 +1,275 @@
-//! Moving an agent from one database to another: the directory that says where it is, and what each side does.
+//! Stores moves of agents between databases: the directory of all agents, and the steps in the
+//! source and the target.
 //!
-//! The directory lies in one place alone, the home place. An agent leaves in this order: nobody writes to it any more (`move_leave`), all of
-//! it is written to the other side where nobody sees it (`settle.rs`, `move_hold`), its core goes (`move_depart`), it is there
-//! (`move_arrive`), the directory says so (`directory_flip`), what it left behind is swept (`move_rest`, `import_trim`). Until its core is gone
-//! it can stay after all; from then on all of it is on the other side.
+//! Only the home database has the directory. The steps of a move, in this order: (1) The source
+//! stops accepting writes to the agent (`move_leave`). (2) All rows of the agent are written to the
+//! target, where no caller sees them yet (`import.rs`, `move_hold`). (3) The core is removed from
+//! the source (`move_depart`). (4) The core appears in the target (`move_arrive`). (5) The
+//! directory names the target (`directory_flip`). (6) The remaining rows are removed from the
+//! source (`move_rest`, `import_trim`). Before step 3, the move can still be undone. From step 3
+//! on, the move is always completed, since the target has all rows.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::db::{Binds, Ro, Rw};
+use super::db::{Ro, Rw, binds, must};
 use super::dump::Row;
-use super::fault::{Fault, FaultKind};
-use super::query::{Query, query};
-use super::settle::Settle;
-use vctx_core::limits::{IMPORT_TRIM_ROWS, MOVE_LEASE_MS, MOVE_MANIFESTS_MAX, MOVES_DUE_MAX};
+use super::fault::Result;
+use super::import::ImportWriter;
+use super::query::queries;
+use crate::limits::{MOVE_LEASE_MS, MOVE_MANIFESTS_MAX};
+use crate::store::limits::IMPORT_TRIM_ROWS;
 use vctx_core::memory::core::{Core, Leaving};
 use vctx_core::memory::forget::tombstone_key;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Where an agent is.
-pub(super) const FIND: Query = query!("directory_find");
-/// Where it will be.
-pub(super) const CLAIM: Query = query!("directory_claim");
-/// A move begins.
-pub(super) const BEGIN: Query = query!("directory_begin");
-/// Its mover lives.
-pub(super) const RENEW: Query = query!("directory_renew");
-/// It is elsewhere.
-pub(super) const FLIP: Query = query!("directory_flip");
-/// The move is over.
-pub(super) const END: Query = query!("directory_end");
-/// Moves that stand still.
-pub(super) const DUE: Query = query!("directory_due");
-/// What one side knows.
-pub(super) const LOOK: Query = query!("move_look");
-/// Nobody writes any more.
-pub(super) const LEAVE: Query = query!("move_leave");
-/// It stays after all.
-pub(super) const STAY: Query = query!("move_stay");
-/// It is gone.
-pub(super) const DEPART: Query = query!("move_depart");
-/// What it left behind.
-pub(super) const REST: Query = query!("move_rest");
-/// All of it is here.
-pub(super) const HOLD: Query = query!("move_hold");
-/// It is here.
-pub(super) const ARRIVE: Query = query!("move_arrive");
-/// What it forgot.
-pub(super) const MANIFESTS: Query = query!("move_manifests");
+/// Maximum number of interrupted moves that one search returns.
+const MOVES_DUE_MAX: u64 = 16;
 
-/// How far a move is.
+queries! {
+    FIND = "directory_find",
+    CLAIM = "directory_claim",
+    BEGIN = "directory_begin",
+    RENEW = "directory_renew",
+    FLIP = "directory_flip",
+    END = "directory_end",
+    DUE = "directory_due",
+    LOOK = "move_look",
+    LEAVE = "move_leave",
+    STAY = "move_stay",
+    DEPART = "move_depart",
+    REST = "move_rest",
+    HOLD = "move_hold",
+    ARRIVE = "move_arrive",
+    MANIFESTS = "move_manifests",
+}
+
+/// The phase of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MovePhase {
-    /// It is still where it was, or on its way.
+    /// The agent is still in the source and is being copied.
     Copy,
-    /// It is there; what it left behind is swept.
+    /// The agent is in the target, and its remaining rows are being removed from the source.
     Sweep,
 }
 
-/// A move that is under way.
+/// A move in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Move {
-    /// Who moves it, new with each that takes it up.
+    /// Name of the mover, the server that performs the move. A server that takes over the move uses
+    /// a new name.
     pub by: String,
-    /// Where it was.
+    /// Name of the source database.
     pub from: String,
-    /// Where it will be.
+    /// Name of the target database.
     pub to: String,
-    /// How far it is.
+    /// Phase of the move.
     pub phase: MovePhase,
 }
 
-/// What the directory says of an agent.
+/// An agent's row in the directory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Located {
-    /// The place that it is in.
+    /// Name of the agent's database.
     pub place: String,
-    /// The move that is under way.
+    /// The agent's move in progress, if any.
     pub moving: Option<Move>,
 }
 
-/// What the home place knows of where an agent is.
+/// What the home database knows about an agent's location.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Found {
-    /// Its row in the directory.
+pub struct AgentLocation {
+    /// The agent's row in the directory, if any.
     pub row: Option<Located>,
-    /// It has none, and the home place holds it, from before there were further places.
+    /// Whether the agent has no row in the directory but is in the home database, because the agent
+    /// was created when the home database was the only one.
     pub here: bool,
 }
 
-/// What became of a move that was to begin.
+/// Outcome of beginning a move.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MoveBegun {
-    /// The row as it was.
+    /// The agent's row in the directory before this call, if any.
     pub row: Option<Located>,
-    /// The move, if it is the caller's.
+    /// The move, if the caller now owns it.
     pub moving: Option<Move>,
 }
 
-/// A move whose mover has not been heard of.
+/// A move whose lease has expired.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DueMove {
     /// Key of the agent's core.
     pub agent_id: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
-    /// Where it goes.
+    /// Name of the target database.
     pub to: String,
-    /// How long its mover has not been heard of beyond its lease, in milliseconds.
+    /// Time since the lease expired, in milliseconds.
     pub late_ms: f64,
 }
 
-/// What one side knows of an agent that is moved.
+/// The progress of an agent's move, as seen in one database.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MoveLook {
-    /// Its core.
+    /// Core of the agent, if it is in this database.
     pub core: Option<Core>,
-    /// Where it went from here.
+    /// Name of the database to which the agent has moved from here, if it has.
     pub departed: Option<String>,
-    /// What an import wrote of it here.
+    /// The marker of the agent's import into this database, if any.
     pub mark: Option<MoveMark>,
-    /// Whether it is forgetting something.
+    /// Whether a forget operation of the agent is in progress.
     pub forgetting: bool,
 }
 
-/// What an import wrote.
+/// The marker of a moving agent's import.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MoveMark {
-    /// Hash of the state that is written.
+    /// Hash of the imported state.
     pub state: String,
-    /// Whether all of it is here.
+    /// Whether all rows of the agent have been written to this database.
     pub complete: bool,
 }
 
-fn first<R>(rows: Vec<R>, query: Query) -> Result<R, Fault> {
-    let none = || Fault::new(FaultKind::Garbage, format!("no row from {}", query.name));
-    rows.into_iter().next().ok_or_else(none)
+/// Returns what the home database knows about an agent's location.
+pub async fn located(ro: &Ro, scope: &Scope) -> Result<AgentLocation> {
+    must(ro.row(FIND, binds!(scope; tombstone = tombstone_key(scope.key()))).await?, FIND)
 }
 
-/// Where an agent is; asked of the home place.
-pub async fn located(ro: &Ro, scope: &Scope) -> Result<Found, Fault> {
-    let binds = Binds::of(scope, [("tombstone", tombstone_key(scope.key()).into())]);
-    first(ro.rows(FIND, binds).await?, FIND)
-}
-
-/// Notes where an agent will be made, unless that is known; gives where it is. Asked of the home place.
-pub async fn claim_place(
-    rw: &Rw,
-    scope: &Scope,
-    home: &str,
-    place: &str,
-) -> Result<Located, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("tombstone", tombstone_key(scope.key()).into()),
-            ("tenant", scope.tenant().into()),
-            ("home", home.into()),
-            ("place", place.into()),
-            ("sync", rw.sync.into()),
-        ],
+/// Registers the database of a new agent in the home database's directory, unless the directory
+/// already has a row for the agent. Returns the agent's row.
+pub async fn claim_place(rw: &Rw, scope: &Scope, home: &str, place: &str) -> Result<Located> {
+    let binds = binds!(scope;
+        tombstone = tombstone_key(scope.key()), tenant = scope.tenant(), home, place,
+        sync = rw.sync
     );
-    first(rw.rows(CLAIM, binds).await?, CLAIM)
+    must(rw.row(CLAIM, binds).await?, CLAIM)
 }
 
-/// Begins a move, or takes one up; asked of the home place, like all of the directory.
-pub async fn begin_move(rw: &Rw, scope: &Scope, by: &str, to: &str) -> Result<MoveBegun, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("by", by.into()),
-            ("to", to.into()),
-            ("lease_ms", MOVE_LEASE_MS.into()),
-            ("sync", rw.sync.into()),
-        ],
+/// Begins or takes over a move in the directory. This and all other functions of the directory use
+/// a connection to the home database.
+pub async fn begin_move(rw: &Rw, scope: &Scope, by: &str, to: &str) -> Result<MoveBegun> {
+    let binds = binds!(scope; by, to, lease_ms = MOVE_LEASE_MS, sync = rw.sync);
+    must(rw.row(BEGIN, binds).await?, BEGIN)
+}
+
+/// Renews the lease on a move. Returns `false` if another mover owns the move.
+pub async fn renew_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
+    rw.wrote(RENEW, binds!(scope; by, lease_ms = MOVE_LEASE_MS, sync = rw.sync)).await
+}
+
+/// Records in the directory that the target database now holds the agent. Returns `false` if
+/// another mover owns the move.
+pub async fn flip_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
+    rw.wrote(FLIP, binds!(scope; by, sync = rw.sync)).await
+}
+
+/// Ends a move in the directory. Returns `false` if another mover owns the move.
+pub async fn end_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
+    rw.wrote(END, binds!(scope; by, sync = rw.sync)).await
+}
+
+/// Returns the moves whose lease has expired.
+pub async fn due_moves(ro: &Ro) -> Result<Vec<DueMove>> {
+    ro.rows(DUE, binds!(none; limit = MOVES_DUE_MAX)).await
+}
+
+/// Returns the progress of an agent's move, as seen in one database. Reads on the write socket,
+/// since decisions must not depend on outdated rows.
+pub async fn look_at_move(rw: &Rw, scope: &Scope) -> Result<MoveLook> {
+    must(rw.row(LOOK, binds!(scope; mark_key = ImportWriter::mark_key_of(scope))).await?, LOOK)
+}
+
+/// Blocks writes to an agent. Returns `false` if its revision has changed.
+pub async fn leave(rw: &Rw, scope: &Scope, core: &Core, leaving: &Leaving) -> Result<bool> {
+    let binds = binds!(scope;
+        rev = core.rev, moving = leaving, recent_revisions = core.recent_revisions, sync = rw.sync
     );
-    first(rw.rows(BEGIN, binds).await?, BEGIN)
+    rw.wrote(LEAVE, binds).await
 }
 
-/// Says that the mover lives; false where the move is another's by now.
-pub async fn renew_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [("by", by.into()), ("lease_ms", MOVE_LEASE_MS.into()), ("sync", rw.sync.into())],
-    );
-    Ok(!rw.rows::<Value>(RENEW, binds).await?.is_empty())
+/// Unblocks writes to an agent whose move was undone. Returns `false` if this mover had not blocked
+/// them.
+pub async fn stay(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
+    rw.wrote(STAY, binds!(scope; by, sync = rw.sync)).await
 }
 
-/// Says that the agent is where it was moved to; false where the move is another's by now.
-pub async fn flip_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool, Fault> {
-    let binds = Binds::of(scope, [("by", by.into()), ("sync", rw.sync.into())]);
-    Ok(!rw.rows::<Value>(FLIP, binds).await?.is_empty())
+/// Returns the manifests of an agent's forget operations, as rows that a move copies.
+pub async fn manifests(rw: &Rw, scope: &Scope) -> Result<Vec<Row>> {
+    rw.rows(MANIFESTS, binds!(scope; limit = MOVE_MANIFESTS_MAX + 1)).await
 }
 
-/// Ends a move; false where it is another's by now.
-pub async fn end_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool, Fault> {
-    let binds = Binds::of(scope, [("by", by.into()), ("sync", rw.sync.into())]);
-    Ok(!rw.rows::<Value>(END, binds).await?.is_empty())
-}
-
-/// Moves whose mover has not been heard of.
-pub async fn due_moves(ro: &Ro) -> Result<Vec<DueMove>, Fault> {
-    ro.rows(DUE, Binds::unscoped([("limit", MOVES_DUE_MAX.into())])).await
-}
-
-/// What a place knows of an agent. Asked on the socket for writes: what is decided on it must not be of a moment ago.
-pub async fn look_at_move(rw: &Rw, scope: &Scope) -> Result<MoveLook, Fault> {
-    let binds = Binds::of(scope, [("mark_key", Settle::mark_key_of(scope).into())]);
-    first(rw.rows(LOOK, binds).await?, LOOK)
-}
-
-/// Lets nobody write to an agent any more; false where its revision is another one by now.
-pub async fn leave(rw: &Rw, scope: &Scope, core: &Core, leaving: &Leaving) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("rev", core.rev.as_str().into()),
-            ("moving", json!(leaving)),
-            ("recent_revisions", json!(core.recent_revisions)),
-            ("sync", rw.sync.into()),
-        ],
-    );
-    Ok(!rw.rows::<Value>(LEAVE, binds).await?.is_empty())
-}
-
-/// Lets an agent be written to again that was about to leave.
-pub async fn stay(rw: &Rw, scope: &Scope, by: &str) -> Result<bool, Fault> {
-    let binds = Binds::of(scope, [("by", by.into()), ("sync", rw.sync.into())]);
-    Ok(!rw.rows::<Value>(STAY, binds).await?.is_empty())
-}
-
-/// Manifests of what an agent forgot.
-pub async fn manifests(rw: &Rw, scope: &Scope) -> Result<Vec<Row>, Fault> {
-    rw.rows(MANIFESTS, Binds::of(scope, [("limit", (MOVE_MANIFESTS_MAX + 1).into())])).await
-}
-
-/// What lets an agent be, written when all else of it is.
+/// The rows that publish an agent; they are written after all other rows of the agent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Arrival {
-    /// Its core.
+    /// Core of the agent.
     pub core: Row,
-    /// The first version of its texts.
+    /// Version 1 of the agent's core.
     pub first: Row,
-    /// Its schedules.
+    /// Schedules of the agent.
     pub schedules: Vec<Row>,
-    /// Manifests of what it forgot.
+    /// Manifests of the agent's forget operations.
     pub forgets: Vec<Row>,
 }
 
-/// What became of holding it.
+/// Outcome of [`ImportWriter::hold`].
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Held {
-    /// Whether its vectors are those that serve.
+pub struct HoldOutcome {
+    /// Whether the agent's vectors belong to the current vector setting of the target.
     pub serves: bool,
-    /// Whether all of it is there now.
+    /// Whether the marker now says that all rows are written.
     pub held: bool,
 }
 
-/// What became of an arrival.
+/// Outcome of publishing an agent.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Arrived {
-    /// Whether such an agent was there.
+    /// Whether the agent already existed in the target.
     pub there: bool,
-    /// Revision of its core, if it is there by this call.
+    /// Revision of the core; `None` if this call did not publish the agent.
     pub rev: Option<String>,
 }
 
-impl Settle<'_> {
-    /// Takes the core away, so that the agent is nowhere but in what the other side holds; false where another move has it.
-    pub async fn depart(&self, to: &str, at: &str) -> Result<bool, Fault> {
-        let binds = Binds::of(
-            self.scope,
-            [
-                ("by", self.by.into()),
-                ("to", to.into()),
-                ("at", at.into()),
-                ("sync", self.rw.sync.into()),
-            ],
-        );
+impl ImportWriter<'_> {
+    /// Removes the core from the source, so that only the target has the agent. Returns `false` if
+    /// another mover owns the move.
+    pub async fn depart(&self, to: &str, at: &str) -> Result<bool> {
+        let binds = binds!(self.scope; by = self.by, to, at, sync = self.rw.sync);
         Ok(self.one::<Value>(DEPART, binds).await?.is_some())
     }
 
-    /// Keeps what lets the agent be beside the mark. `number` is that of the vectors' setting, of an agent that has documents.
+    /// Stores in the marker the rows that will publish the agent. For an agent with documents,
+    /// `number` identifies the vector setting of the documents' vectors.
     pub async fn hold(
         &self,
         arrival: &Arrival,
         rows: u64,
         number: Option<u64>,
         until_ms: u64,
-    ) -> Result<Held, Fault> {
-        let binds = Binds::of(
-            self.scope,
-            [
-                ("mark_key", Self::mark_key_of(self.scope).into()),
-                ("by", self.by.into()),
-                ("rows", rows.into()),
-                ("number", json!(number)),
-                ("arrival", json!(arrival)),
-                ("until_ms", until_ms.into()),
-                ("sync", self.rw.sync.into()),
-            ],
+    ) -> Result<HoldOutcome> {
+        let binds = binds!(self.scope;
+            mark_key = Self::mark_key_of(self.scope), by = self.by, rows, number, arrival, until_ms,
+            sync = self.rw.sync
         );
-        Self::some(self.one(HOLD, binds).await?, HOLD)
+        self.must(HOLD, binds).await
     }
 
-    /// Lets the agent be.
-    pub async fn arrive(&self) -> Result<Arrived, Fault> {
-        let binds = Binds::of(
-            self.scope,
-            [
-                ("mark_key", Self::mark_key_of(self.scope).into()),
-                ("by", self.by.into()),
-                ("sync", self.rw.sync.into()),
-            ],
+    /// Publishes the agent in the target.
+    pub async fn arrive(&self) -> Result<Arrived> {
+        let binds = binds!(self.scope;
+            mark_key = Self::mark_key_of(self.scope), by = self.by, sync = self.rw.sync
         );
-        Self::some(self.one(ARRIVE, binds).await?, ARRIVE)
+        self.must(ARRIVE, binds).await
     }
 
-    /// Takes some rows away that no import writes; how many, or none if the place is another's.
-    pub async fn trim_rest(&self, until_ms: u64) -> Result<Option<u64>, Fault> {
-        #[derive(Deserialize)]
-        struct Done {
-            held: bool,
-            gone: u64,
-        }
-        let binds = Binds::of(
-            self.scope,
-            [
-                ("mark_key", Self::mark_key_of(self.scope).into()),
-                ("by", self.by.into()),
-                ("until_ms", until_ms.into()),
-                ("limit", IMPORT_TRIM_ROWS.into()),
-                ("sync", self.rw.sync.into()),
-            ],
+    /// Removes a batch of the agent's rows from the source. These rows are in collections to which
+    /// an import does not write. Returns the number of removed rows, or `None` if another mover
+    /// owns the marker.
+    pub async fn trim_rest(&self, until_ms: u64) -> Result<Option<u64>> {
+        let binds = binds!(self.scope;
+            mark_key = Self::mark_key_of(self.scope), by = self.by, until_ms,
+            limit = IMPORT_TRIM_ROWS, sync = self.rw.sync
         );
-        let done: Done = Self::some(self.one(REST, binds).await?, REST)?;
-        Ok(done.held.then_some(done.gone))
+        self.trimmed(REST, binds).await
     }
 }

@@ -1,34 +1,35 @@
-//! Whose rows lie where: each collection that holds rows of an agent, how a row names its agent, and whether the row goes with the agent.
+//! Lists the collections that contain agents' rows. For each collection, the list says how a row
+//! names its agent, and whether exports include the rows.
 
-use vctx_core::memory::export::Part;
+use vctx_core::memory::export::RowKind;
 
-/// How a row says whose it is.
+/// How a row identifies its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// `agent_id` is the scope's key.
+    /// The row's `agent_id` is the scope's key.
     AgentId,
-    /// `_key` is the scope's key.
+    /// The row's `_key` is the scope's key.
     Key,
-    /// `_from` is the agent's core.
+    /// The row is an edge whose `_from` is the agent's core.
     FromCore,
-    /// `_from` is a row of one of these collections, which is the agent's.
+    /// The row is an edge whose `_from` is one of the agent's rows in these collections.
     From(&'static [&'static str]),
 }
 
-/// A collection with rows of agents.
+/// A collection that contains agents' rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// The collection.
+    /// Name of the collection.
     pub collection: &'static str,
-    /// How a row names its agent.
+    /// How a row of the collection identifies its agent.
     pub names: Names,
-    /// As which part of an export its rows leave.
-    pub part: Option<Part>,
-    /// Why they stay, where they do.
+    /// Kind that the rows have in an export; `None` if they are not exported.
+    pub part: Option<RowKind>,
+    /// Why the rows are not exported; empty if they are.
     pub stays: &'static str,
 }
 
-const fn goes(collection: &'static str, names: Names, part: Part) -> Owned {
+const fn goes(collection: &'static str, names: Names, part: RowKind) -> Owned {
     Owned { collection, names, part: Some(part), stays: "" }
 }
 
@@ -36,40 +37,41 @@ const fn stays(collection: &'static str, names: Names, why: &'static str) -> Own
     Owned { collection, names, part: None, stays: why }
 }
 
-/// All of them. What is not here holds nothing of an agent: `vctx_meta` is the database's own.
+/// All collections that contain agents' rows. `vctx_meta` is not in this list, since its rows
+/// belong to the database as a whole.
 pub const OWNED: &[Owned] = &[
-    goes("archival_docs", Names::AgentId, Part::Passages),
-    goes("archival_manifests", Names::AgentId, Part::Manifests),
+    goes("archival_docs", Names::AgentId, RowKind::Passages),
+    goes("archival_manifests", Names::AgentId, RowKind::Manifests),
     stays(
         "archival_parts",
         Names::AgentId,
-        "parts of a document that is being taken in: its caller sends them again",
+        "parts of a document that is being ingested: the ingesting caller sends them again",
     ),
-    goes("cites", Names::AgentId, Part::Cites),
-    goes("core_memory", Names::Key, Part::Core),
-    goes("core_versions", Names::AgentId, Part::Versions),
-    stays("departures", Names::Key, "that the agent went from here, and where to"),
-    goes("derived_from", Names::From(&["archival_docs", "core_versions"]), Part::Derived),
+    goes("cites", Names::AgentId, RowKind::Cites),
+    goes("core_memory", Names::Key, RowKind::Core),
+    goes("core_versions", Names::AgentId, RowKind::Versions),
+    stays("departures", Names::Key, "the name of the database to which an agent has moved"),
+    goes("derived_from", Names::From(&["archival_docs", "core_versions"]), RowKind::Derived),
     stays("directory", Names::Key, "where the agent is"),
     stays(
         "forgets",
         Names::AgentId,
-        "manifests of what was forgotten here: its rows leave as they are since",
+        "manifests of forget operations in this database: exported rows no longer contain the forgotten texts",
     ),
-    goes("idempotency", Names::AgentId, Part::Answers),
-    goes("memory_events", Names::AgentId, Part::Events),
-    goes("messages", Names::AgentId, Part::Messages),
-    stays("pages", Names::AgentId, "result lists that wait an hour for their next page"),
-    goes("prompts", Names::AgentId, Part::Prompts),
-    goes("recall_log", Names::FromCore, Part::Recall),
+    goes("idempotency", Names::AgentId, RowKind::Answers),
+    goes("memory_events", Names::AgentId, RowKind::Events),
+    goes("messages", Names::AgentId, RowKind::Messages),
+    stays("pages", Names::AgentId, "result lists, which are stored for an hour"),
+    goes("prompts", Names::AgentId, RowKind::Prompts),
+    goes("recall_log", Names::FromCore, RowKind::Recall),
     stays(
         "recall_marks",
         Names::Key,
-        "how far vectors are made, and by which server: found out anew",
+        "the last entry that has vectors, and the server that computes vectors: each server determines both at its start",
     ),
-    goes("recall_vectors", Names::AgentId, Part::RecallVectors),
-    goes("schedules", Names::AgentId, Part::Schedules),
-    goes("tool_sets", Names::AgentId, Part::ToolSets),
+    goes("recall_vectors", Names::AgentId, RowKind::RecallVectors),
+    goes("schedules", Names::AgentId, RowKind::Schedules),
+    goes("tool_sets", Names::AgentId, RowKind::ToolSets),
 ];
 
 #[cfg(test)]
@@ -86,8 +88,8 @@ mod tests {
             listed.iter().map(|c| c["name"].as_str().unwrap()).collect();
         assert!(there.remove("vctx_meta"), "it belongs to nobody");
         let owned: BTreeSet<&str> = OWNED.iter().map(|owned| owned.collection).collect();
-        assert_eq!(owned, there, "say whose rows a new collection holds, and whether they leave");
-        for part in Part::ALL {
+        assert_eq!(owned, there, "`OWNED` must list each collection with rows of agents");
+        for part in RowKind::ALL {
             let of = |owned: &&Owned| owned.part == Some(part);
             let found: Vec<&Owned> = OWNED.iter().filter(of).collect();
             assert_eq!(found.len(), 1, "{part:?}");

@@ -1,16 +1,16 @@
-//! Stored result lists; they are written with the change that makes them and read here.
+//! Reads stored result lists of searches, from which later pages are served.
 
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
 use vctx_core::memory::page::Page;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// A list by its handle.
-pub(super) const PAGE: Query = query!("page_load");
+queries! {
+    PAGE = "page_load",
+}
 
-/// The agent's list of that handle, if there is one.
-pub async fn result_page(ro: &Ro, scope: &Scope, handle: &str) -> Result<Option<Page>, Fault> {
-    let rows: Vec<Page> = ro.rows(PAGE, Binds::of(scope, [("handle", handle.into())])).await?;
-    Ok(rows.into_iter().next())
+/// Returns the agent's stored result list with the given handle, if any.
+pub async fn result_page(ro: &Ro, scope: &Scope, handle: &str) -> Result<Option<Page>> {
+    ro.row(PAGE, binds!(scope; handle)).await
 }

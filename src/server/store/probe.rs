@@ -1,122 +1,98 @@
-//! What `vctx doctor` asks a database: texts for scratch collections, and answers that are looked at whatever their status.
+//! Queries that `vctx doctor` runs on its scratch collections. The functions return the database's
+//! answer whatever its status.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::db::{Admin, Answer, Sent};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Admin, Answer, DatabaseRequest};
+use super::fault::Result;
+use super::query::{Query, queries};
 use super::setup;
 
-/// One document.
-pub const INSERT: Query = query!("doctor/insert");
-/// Several documents.
-pub const INSERT_ALL: Query = query!("doctor/insert_all");
-/// A document by its key.
-pub const READ: Query = query!("doctor/read");
-/// A change guarded by a revision.
-pub const UPDATE: Query = query!("doctor/update");
-/// What no query may do.
-pub const WRITE_THEN_READ: Query = query!("doctor/write_then_read");
-/// A page of keys.
-pub const PAGE: Query = query!("doctor/page");
-/// Rows for a cursor.
-pub const NUMBERS: Query = query!("doctor/numbers");
-/// How values compare, and the database's clock.
-pub const VALUES: Query = query!("doctor/values");
-/// What warns.
-pub const DIVIDE: Query = query!("doctor/divide");
-/// Tokens of a text.
-pub const TOKENS: Query = query!("doctor/tokens");
-/// A search by words.
-pub const WORDED: Query = query!("doctor/worded");
-/// A search by nearness.
-pub const NEAR: Query = query!("doctor/near");
-/// The same one by one.
-pub const NEAR_EXACT: Query = query!("doctor/near_exact");
-/// The same in a shape that is refused.
-pub const NEAR_MISSHAPEN: Query = query!("doctor/near_misshapen");
-/// What a view shows.
-pub const VIEW_ROWS: Query = query!("doctor/view_rows");
-/// What waits for its vectors.
-pub const UNEMBEDDED: Query = query!("doctor/unembedded");
+queries! {
+    pub INSERT = "doctor/insert",
+    pub INSERT_ALL = "doctor/insert_all",
+    pub READ = "doctor/read",
+    pub UPDATE = "doctor/update",
+    pub WRITE_THEN_READ = "doctor/write_then_read",
+    pub PAGE = "doctor/page",
+    pub NUMBERS = "doctor/numbers",
+    pub VALUES = "doctor/values",
+    pub DIVIDE = "doctor/divide",
+    pub TOKENS = "doctor/tokens",
+    pub WORDED = "doctor/worded",
+    pub NEAR = "doctor/near",
+    pub NEAR_EXACT = "doctor/near_exact",
+    pub NEAR_MISSHAPEN = "doctor/near_misshapen",
+    pub VIEW_ROWS = "doctor/view_rows",
+    pub UNEMBEDDED = "doctor/unembedded",
+}
 
-/// Every text of `aql/doctor/`. They are no queries of the server: their collections are bound.
-pub const PROBES: &[Query] = &[
-    INSERT,
-    INSERT_ALL,
-    READ,
-    UPDATE,
-    WRITE_THEN_READ,
-    PAGE,
-    NUMBERS,
-    VALUES,
-    DIVIDE,
-    TOKENS,
-    WORDED,
-    NEAR,
-    NEAR_EXACT,
-    NEAR_MISSHAPEN,
-    VIEW_ROWS,
-    UNEMBEDDED,
-];
+/// Every query in `aql/doctor/`. Only the doctor uses these queries; their collections are bind
+/// parameters.
+pub const PROBES: &[Query] = ALL;
 
-/// Rows of one batch, where batches are counted.
+/// Batch size, in rows, of the probe that counts the batches of a result.
 pub const BATCH_PROBE_ROWS: u64 = 2;
-/// Rows of one batch, where a probe does not count batches.
+/// Batch size, in rows, of all other probes.
 const BATCH_ROWS: u64 = 1_000;
 
-/// Runs a text; a warning is an error, so that nothing is missed.
-pub async fn run(db: &Admin, query: Query, binds: &Value) -> Result<Answer, Fault> {
+/// Runs a query. The query's options make the database report warnings as errors, so that no
+/// warning is missed.
+pub async fn run(db: &Admin, query: Query, binds: &Value) -> Result<Answer> {
     run_in(db, None, query, binds).await
 }
 
-/// The same inside a stream transaction.
+/// Runs a query, inside the given stream transaction if any.
 pub async fn run_in(
     db: &Admin,
     transaction: Option<&str>,
     query: Query,
     binds: &Value,
-) -> Result<Answer, Fault> {
+) -> Result<Answer> {
     run_batched(db, transaction, query, binds, BATCH_ROWS).await
 }
 
-/// The same in batches of so many rows.
+/// Runs a query with the given batch size, inside the given stream transaction if any.
 pub async fn run_batched(
     db: &Admin,
     transaction: Option<&str>,
     query: Query,
     binds: &Value,
     batch_rows: u64,
-) -> Result<Answer, Fault> {
+) -> Result<Answer> {
     let body = json!({"query": query.text, "bindVars": binds, "batchSize": batch_rows,
         "options": {"failOnWarning": true}});
     let headers: Vec<(&str, &str)> =
         transaction.iter().map(|id| ("x-arango-trx-id", *id)).collect();
-    let sent =
-        Sent { method: Method::POST, path: "_api/cursor", headers: &headers, body: Some(&body) };
-    db.exchange(sent).await
+    let request = DatabaseRequest {
+        method: Method::POST,
+        path: "_api/cursor",
+        headers: &headers,
+        body: Some(&body),
+    };
+    db.exchange(request).await
 }
 
-/// What the optimizer makes of a text.
-pub async fn explain(db: &Admin, query: Query, binds: &Value) -> Result<Answer, Fault> {
+/// Returns the optimizer's plan for a query.
+pub async fn explain(db: &Admin, query: Query, binds: &Value) -> Result<Answer> {
     let body = json!({"query": query.text, "bindVars": binds});
     db.ask(Method::POST, "_api/explain", Some(&body)).await
 }
 
-/// What a database holds that was set up: collections, indexes and views by name, as `arango-setup/` lists them.
+/// Names of the collections, indexes and views in `arango-setup/`.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    /// Collections.
+    /// Names of the collections.
     pub collections: Vec<String>,
-    /// Indexes with their collections.
+    /// Names of the indexes, each preceded by the name of its collection.
     pub indexes: Vec<(String, String)>,
-    /// Views.
+    /// Names of the views.
     pub views: Vec<String>,
 }
 
-/// What `arango-setup/` describes.
-pub fn described() -> Result<Described, Fault> {
+/// Reads the names from the files in `arango-setup/`.
+pub fn described() -> Result<Described> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let named = |list: &[Value]| list.iter().map(|entry| text(&entry["name"])).collect();
     let index = |entry: &Value| (text(&entry["collection"]), text(&entry["index"]["name"]));

@@ -1,83 +1,80 @@
-//! Prompts: one with everything that it was made of, pages of them, and the runs whose lease has passed.
+//! Loads prompts with all parts of their windows, lists prompts, and lists runs with an expired
+//! lease.
 
 use serde::Deserialize;
 
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::prompt::{Prompt, Texts, ToolSet};
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Runs that nobody holds.
-pub(super) const EXPIRED: Query = query!("core_expired_runs");
-/// A prompt with its parts.
-pub(super) const LOAD: Query = query!("prompt_load");
-/// A page of prompts.
-pub(super) const LIST: Query = query!("prompt_list");
+queries! {
+    EXPIRED = "core_expired_runs",
+    LOAD = "prompt_load",
+    LIST = "prompt_list",
+}
 
-/// A run whose lease has passed.
+/// A run with an expired lease.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ExpiredRun {
-    /// Key of the core.
+    /// Key of the agent's core.
     pub key: String,
     /// Tenant of the agent.
     pub tenant: String,
     /// Key of the run.
     pub run: String,
-    /// Seq of the message that began it.
+    /// Position (`seq`) of the message that began the run.
     pub cause_seq: u64,
-    /// Last millisecond of its lease.
+    /// When the run's lease ends, in milliseconds since 1970.
     pub until_ms: u64,
 }
 
-/// A prompt and everything that it was made of.
+/// A prompt with everything that its window showed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct LoadedPrompt {
-    /// The core as it is; none: no such agent.
+    /// The current core; `None` if there is no such agent.
     pub core: Option<Core>,
-    /// The row; none: no such prompt.
+    /// The prompt; `None` if there is no such prompt.
     pub prompt: Option<Prompt>,
-    /// The texts as they were.
+    /// The core's texts at the time of the prompt.
     pub texts: Option<Texts>,
-    /// The tools that were offered.
+    /// The offered tools, if any.
     pub tools: Option<ToolSet>,
-    /// The messages that stood in the queue.
+    /// The messages that were in the queue at the time of the prompt.
     pub queue: Vec<Message>,
 }
 
-/// Runs whose lease ended before a moment of server time, the oldest first.
-pub async fn expired_runs(ro: &Ro, now_ms: u64, limit: u64) -> Result<Vec<ExpiredRun>, Fault> {
-    let binds = Binds::unscoped([("now_ms", now_ms.into()), ("limit", limit.into())]);
-    ro.rows(EXPIRED, binds).await
+/// Returns the runs whose lease ended before `now_ms`, the oldest first.
+pub async fn expired_runs(ro: &Ro, now_ms: u64, limit: u64) -> Result<Vec<ExpiredRun>> {
+    ro.rows(EXPIRED, binds!(none; now_ms, limit)).await
 }
 
-/// A prompt with its parts, in one trip.
+/// Loads a prompt with all its parts in one request.
 pub async fn load_prompt(
     ro: &Ro,
     scope: &Scope,
     turn: u64,
     limit: u64,
-) -> Result<Option<LoadedPrompt>, Fault> {
-    let binds = Binds::of(scope, [("turn", turn.into()), ("limit", limit.into())]);
-    let rows: Vec<LoadedPrompt> = ro.rows(LOAD, binds).await?;
-    Ok(rows.into_iter().next())
+) -> Result<Option<LoadedPrompt>> {
+    ro.row(LOAD, binds!(scope; turn, limit)).await
 }
 
-/// A page of prompts from a turn on, with the agent's core; none: no such agent.
+/// Returns a page of prompts from the given turn on, with the agent's core; `None` if there is no
+/// such agent.
 pub async fn prompts(
     ro: &Ro,
     scope: &Scope,
     from_turn: u64,
     limit: u64,
-) -> Result<Option<(Core, Vec<Prompt>)>, Fault> {
+) -> Result<Option<(Core, Vec<Prompt>)>> {
     #[derive(Deserialize)]
     struct Row {
         core: Core,
         prompts: Vec<Prompt>,
     }
-    let binds = Binds::of(scope, [("from_turn", from_turn.into()), ("limit", limit.into())]);
-    let rows: Vec<Row> = ro.rows(LIST, binds).await?;
-    Ok(rows.into_iter().next().map(|row| (row.core, row.prompts)))
+    let binds = binds!(scope; from_turn, limit);
+    Ok(ro.row::<Row>(LIST, binds).await?.map(|row| (row.core, row.prompts)))
 }

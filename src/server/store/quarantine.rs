@@ -1,70 +1,70 @@
-//! The list of tainted messages and chunks of an agent.
+//! Lists the tainted messages and chunks of an agent.
 
 use serde::Deserialize;
 
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
 use vctx_core::memory::archive::Parent;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// The list.
-pub(super) const LIST: Query = query!("quarantine_list");
+queries! {
+    LIST = "quarantine_list",
+}
 
-/// A tainted item as the list shows it; what an item of its kind does not have is absent.
+/// A tainted message or chunk. A message lacks the fields of a chunk, and a chunk lacks the fields
+/// of a message.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TaintedItem {
-    /// Its id in the graph.
+    /// Id of the item in the graph of traces (`collection/key`).
     pub id: String,
-    /// Its document key.
+    /// Document key of the item.
     pub key: String,
-    /// Place of a message.
+    /// Position of the message in the log.
     #[serde(default)]
     pub seq: Option<u64>,
-    /// Who said it.
+    /// Role of the message's speaker.
     #[serde(default)]
     pub role: Option<String>,
-    /// What the message is to the queue.
+    /// Kind of the message, such as an event or a copy.
     #[serde(default)]
     pub said: Option<String>,
-    /// Document of a chunk.
+    /// Document that contains the chunk.
     #[serde(default)]
     pub doc_id: Option<String>,
-    /// Name of a chunk.
+    /// Name of the chunk.
     #[serde(default)]
     pub chunk_id: Option<String>,
-    /// The larger piece that a chunk is a part of.
+    /// The larger passage of the document, made of consecutive chunks, that contains the chunk.
     #[serde(default)]
     pub parent: Option<Parent>,
-    /// Revision of a chunk's document.
+    /// Revision of the chunk's document.
     #[serde(default)]
     pub revision: Option<String>,
-    /// When it was appended, or current.
+    /// When the message was appended, or when the chunk became current.
     pub created_at: String,
-    /// The rules that it was marked with.
+    /// Names of the rules that marked the text as tainted.
     pub rules: Vec<String>,
-    /// Characters of its text.
+    /// Length of the item's text, in characters.
     pub chars: u64,
 }
 
-/// Tainted items behind a place, each list as long as was asked for at most.
+/// A page of tainted items, with at most the requested number of messages and of chunks.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct TaintedItems {
-    /// Messages, by seq.
+    /// Messages, in the order of their positions (`seq`).
     pub messages: Vec<TaintedItem>,
-    /// Chunks, by key.
+    /// Chunks, in the order of their keys.
     pub passages: Vec<TaintedItem>,
 }
 
-/// Tainted messages behind a seq, and tainted chunks behind a key.
+/// Returns the tainted messages after a position, and the tainted chunks after a key.
 pub async fn tainted_items(
     ro: &Ro,
     scope: &Scope,
     seq: u64,
     key: &str,
     limit: u64,
-) -> Result<TaintedItems, Fault> {
-    let binds =
-        Binds::of(scope, [("seq", seq.into()), ("key", key.into()), ("limit", limit.into())]);
-    Ok(ro.rows(LIST, binds).await?.into_iter().next().unwrap_or_default())
+) -> Result<TaintedItems> {
+    Ok(ro.row(LIST, binds!(scope; seq, key, limit)).await?.unwrap_or_default())
 }

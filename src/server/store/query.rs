@@ -1,180 +1,61 @@
-//! A query is a file of `aql/`: its name is the file's name, its text is never put together from strings.
+//! The queries of the server. Each query is the text of one file of `aql/`, and has the name of
+//! this file. No query text is put together at run time.
 
-/// One query.
+use std::sync::LazyLock;
+
+/// One AQL query of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// File name without `.aql`.
+    /// Name of the query's file, without `.aql`.
     pub name: &'static str,
-    /// The text.
+    /// AQL text of the query, with its comment.
     pub text: &'static str,
 }
 
-macro_rules! query {
-    ($name:literal) => {
-        crate::store::query::Query {
-            name: $name,
-            text: include_str!(concat!("../../../aql/", $name, ".aql")),
-        }
+/// Defines the queries that a Rust file uses: one constant for each query, and `ALL` with all of
+/// them.
+macro_rules! queries {
+    ($($vis:vis $constant:ident = $name:literal,)+) => {
+        $(
+            #[doc = concat!("`", $name, ".aql`.")]
+            $vis const $constant: crate::store::query::Query = crate::store::query::Query {
+                name: $name,
+                text: include_str!(concat!("../../../aql/", $name, ".aql")),
+            };
+        )+
+        /// All queries that this file uses.
+        pub(super) const ALL: &[crate::store::query::Query] = &[$($constant),+];
     };
 }
-pub(super) use query;
+pub(super) use queries;
 
-/// Every query there is, for plans and house rules.
-pub const QUERIES: &[Query] = &[
-    super::core::LOAD,
-    super::core::CREATE,
-    super::core::LIST,
-    super::core::CONTEXT,
-    super::core::NOTE,
-    super::core::DEAD_CHAINS,
-    super::core::EVENTS,
-    super::core::VERSIONS,
-    super::change::CHANGE,
-    super::change::CHANGE_PROMPT,
-    super::change::RECALL_APPEND,
-    super::change::RECOUNT,
-    super::forget::FIND,
-    super::forget::PAIRS,
-    super::forget::MATCH,
-    super::forget::QUOTES,
-    super::forget::DERIVED,
-    super::forget::LOAD,
-    super::forget::LIST,
-    super::forget::DUE,
-    super::forget::BATCH,
-    super::forget::VERSIONS,
-    super::forget::ANSWERS,
-    super::forget::THREADS,
-    super::forget::TEXTS,
-    super::forget::MARK,
-    super::forget::AGENT,
-    super::forget::ROWS,
-    super::moving::FIND,
-    super::moving::CLAIM,
-    super::moving::BEGIN,
-    super::moving::RENEW,
-    super::moving::FLIP,
-    super::moving::END,
-    super::moving::DUE,
-    super::moving::LOOK,
-    super::moving::LEAVE,
-    super::moving::STAY,
-    super::moving::DEPART,
-    super::moving::REST,
-    super::moving::HOLD,
-    super::moving::ARRIVE,
-    super::moving::MANIFESTS,
-    super::message::QUEUE,
-    super::message::LIST,
-    super::thread::FIND,
-    super::thread::MARK,
-    super::thread::VERSION_AT,
-    super::recall::SEARCH,
-    super::recall::PAIRS,
-    super::recall::ENTRIES,
-    super::recall_vectors::AGENTS,
-    super::recall_vectors::MARK_LOAD,
-    super::recall_vectors::MARK_WRITE,
-    super::recall_vectors::MARK_CLAIM,
-    super::recall_vectors::UNEMBEDDED,
-    super::recall_vectors::APPEND,
-    super::recall_vectors::ORPHANS,
-    super::recall_vectors::TRIM,
-    super::recall_vectors::EXACT,
-    super::recall_vectors::NEAR,
-    super::retention::AGENTS,
-    super::recall::DATED,
-    super::retention::DUE,
-    super::retention::EXPIRE,
-    super::schedule::PUT,
-    super::schedule::LIST,
-    super::schedule::LOAD,
-    super::schedule::REMOVE,
-    super::schedule::DUE,
-    super::schedule::FIRED,
-    super::schedule::SKIP,
-    super::schedule::POSTPONE,
-    super::schedule::CLAIM,
-    super::schedule::SETTLE,
-    super::score::SCORE,
-    super::score::PROBE_CORE,
-    super::score::PROBE_RECALL,
-    super::score::PROBE_ARCHIVAL,
-    super::writable::PROBE,
-    super::archive::LOAD,
-    super::archive::OPEN,
-    super::archive::SETTING,
-    super::archive::SETTING_LOAD,
-    super::archive::SETTING_LISTS,
-    super::archive::EXACT_COSINE,
-    super::archive::EXACT_L2,
-    super::archive::NEAR_COSINE,
-    super::archive::NEAR_L2,
-    super::archive::FIRST_COSINE,
-    super::archive::FIRST_L2,
-    super::archive::SAMPLE,
-    super::archive::SAMPLE_COSINE,
-    super::archive::SAMPLE_L2,
-    super::archive::SCANNED_COSINE,
-    super::archive::SCANNED_L2,
-    super::archive::MEASURED,
-    super::archive::WORDS,
-    super::archive::PASSAGES,
-    super::archive::DERIVED_TRIM,
-    super::archive::DERIVED,
-    super::archive::TRIM,
-    super::archive::APPEND,
-    super::archive::CITES_TRIM,
-    super::archive::MANIFEST,
-    super::archive::MANIFEST_REMOVE,
-    super::archive::PART_LIST,
-    super::archive::PART_LOAD,
-    super::archive::PART_WRITE,
-    super::archive::PART_TRIM,
-    super::reindex::UNDER_WAY,
-    super::reindex::PATCH,
-    super::reindex::SWITCH,
-    super::reindex::LAGGING,
-    super::reindex::EMBEDDED,
-    super::reindex::DESCRIBED,
-    super::reindex::COUNTS,
-    super::reindex::TEXTS,
-    super::reindex::VECTORS,
-    super::reindex::LEFTOVER,
-    super::reindex::CLEAN,
-    super::page::PAGE,
-    super::prompt::EXPIRED,
-    super::prompt::LOAD,
-    super::prompt::LIST,
-    super::quarantine::LIST,
-    super::trace::LOAD,
-    super::trace::STEP,
-    super::why::SAYS,
-    super::why::MARKS,
-    super::why::OUTSIDE,
-    super::dump::CORE,
-    super::dump::VERSIONS,
-    super::dump::MESSAGES,
-    super::dump::RECALL,
-    super::dump::RECALL_VECTORS,
-    super::dump::DOCUMENTS,
-    super::dump::MANIFESTS,
-    super::dump::PASSAGES,
-    super::dump::SOURCES,
-    super::dump::SUMMARIES,
-    super::dump::CITES,
-    super::dump::PROMPTS,
-    super::dump::TOOL_SETS,
-    super::dump::ANSWER_KEYS,
-    super::dump::ANSWERS,
-    super::dump::SCHEDULES,
-    super::dump::EVENTS,
-    super::settle::BEGIN,
-    super::settle::WRITE,
-    super::settle::TRIM,
-    super::settle::DROP,
-    super::settle::FINISH,
-    super::setup::META_LOAD,
-    super::setup::META_STORE,
-    super::setup::RECALL_DATE,
-];
+/// Every query of the server, for the tests of query plans, the doctor, and the tests of the
+/// project's source rules.
+pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
+    use super::*;
+    [
+        core::ALL,
+        change::ALL,
+        forget::ALL,
+        moving::ALL,
+        message::ALL,
+        thread::ALL,
+        recall::ALL,
+        recall_vectors::ALL,
+        retention::ALL,
+        schedule::ALL,
+        score::ALL,
+        writable::ALL,
+        archive::ALL,
+        reindex::ALL,
+        page::ALL,
+        prompt::ALL,
+        quarantine::ALL,
+        trace::ALL,
+        why::ALL,
+        dump::ALL,
+        import::ALL,
+        setup::ALL,
+    ]
+    .concat()
+});

@@ -1,94 +1,77 @@
-//! Searches of recall storage: what one look tells, and the messages behind what was found.
+//! Searches recall storage by words, and loads the messages of the entries found.
 
-use serde_json::json;
-
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
+use crate::limits::RECALL_TAIL_MS;
+use crate::store::limits::{RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX};
 use vctx_core::limits::{
-    RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_DATED_OFFSET_MAX, RECALL_DEEP_MAX,
-    RECALL_FRESH_MAX, RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX,
-    RECALL_WEIGHED_MAX, TEXT_BYTES_MAX, TRACE_CHARS_MAX,
+    EVICT_ROWS_MAX, RECALL_DATED_OFFSET_MAX, RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX,
+    TEXT_BYTES_MAX, TRACE_CHARS_MAX,
 };
-use vctx_core::policy::{Dated, DatedFound, Entries, PairOf, RecallQuery, Scope, Sources};
+use vctx_core::policy::{Dated, DatedFound};
+use vctx_core::search::{Entries, Partner, RecallQuery, RecallRows};
+use vctx_core::trust::Scope;
 
-/// Entries that match.
-pub(super) const SEARCH: Query = query!("recall_search");
-/// Replies, and what they reply to.
-pub(super) const PAIRS: Query = query!("recall_pairs");
-/// Messages of entries.
-pub(super) const ENTRIES: Query = query!("recall_entries");
+/// Maximum number of recent entries that are searched in addition to the view: as many as one
+/// transaction of an eviction writes. Each search splits the texts of these entries into words, so
+/// a larger number would be slow.
+const RECALL_TAIL_ROWS_MAX: usize = EVICT_ROWS_MAX;
+/// Maximum number of entries that the view does not show yet and that are ranked together with the
+/// view's hits.
+const RECALL_FRESH_MAX: usize = 100;
+/// Number of the view's best hits that are ranked by their whole text; all others are ranked by the
+/// beginning of their text.
+const RECALL_DEEP_MAX: usize = 4;
 
-/// Entries by their time.
-pub(super) const DATED: Query = query!("recall_dated");
+queries! {
+    SEARCH = "recall_search",
+    PAIRS = "recall_pairs",
+    ENTRIES = "recall_entries",
+    DATED = "recall_dated",
+}
 
-/// What the list of a query is made of at a moment of server time, but for what is near to it. Only words that tell something are looked for. The fingerprint is that of the vectors that are asked about.
+/// Returns the rows from which the ranking chooses the results of a query, without the rows that
+/// only a vector search finds. Searches only for the significant words of the query. If
+/// `fingerprint` is given, the answer also says up to which entry vectors with this fingerprint
+/// exist.
 pub async fn search_recall(
     ro: &Ro,
     scope: &Scope,
     query: &RecallQuery,
     fingerprint: Option<&str>,
     now_ms: u64,
-) -> Result<Sources, Fault> {
+) -> Result<RecallRows> {
     let filter = &query.filter;
     let both = query.phrases.first().zip(query.phrases.last());
-    let binds = [
-        ("words", query.telling.join(" ").into()),
-        ("telling", json!(query.telling)),
-        ("phrases", json!(both.iter().collect::<Vec<_>>())),
-        ("role", json!(filter.role)),
-        ("name", json!(filter.name)),
-        ("after", json!(filter.after)),
-        ("before", json!(filter.before)),
-        ("limit", (RECALL_HITS_MAX + 1).into()),
-        ("since_ms", now_ms.saturating_sub(RECALL_TAIL_MS).into()),
-        ("recent_max", RECALL_TAIL_ROWS_MAX.into()),
-        ("weighed_max", RECALL_WEIGHED_MAX.into()),
-        ("fresh_max", RECALL_FRESH_MAX.into()),
-        ("beside", RECALL_AROUND_SEQS.into()),
-        ("chars_max", RECALL_TAIL_CHARS_MAX.into()),
-        ("deep_max", RECALL_DEEP_MAX.into()),
-        ("deep_chars_max", TEXT_BYTES_MAX.into()),
-        ("beside_chars_max", RECALL_AROUND_CHARS_MAX.into()),
-        ("fingerprint", json!(fingerprint)),
-    ];
-    let rows: Vec<Sources> = ro.rows(SEARCH, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+    let binds = binds!(scope;
+        words = query.telling.join(" "), telling = query.telling,
+        phrases = both.iter().collect::<Vec<_>>(), role = filter.role, name = filter.name,
+        after = filter.after, before = filter.before, limit = RECALL_HITS_MAX + 1,
+        since_ms = now_ms.saturating_sub(RECALL_TAIL_MS), recent_max = RECALL_TAIL_ROWS_MAX,
+        weighed_max = RECALL_WEIGHED_MAX, fresh_max = RECALL_FRESH_MAX, beside = RECALL_AROUND_SEQS,
+        chars_max = RECALL_TAIL_CHARS_MAX, deep_max = RECALL_DEEP_MAX,
+        deep_chars_max = TEXT_BYTES_MAX, beside_chars_max = RECALL_AROUND_CHARS_MAX, fingerprint
+    );
+    Ok(ro.row(SEARCH, binds).await?.unwrap_or_default())
 }
 
-/// For each entry the reply to it, or what it replies to, within so many places; entries without one are left out.
-pub async fn pairs(
-    ro: &Ro,
-    scope: &Scope,
-    ids: &[String],
-    seqs_max: u64,
-) -> Result<Vec<PairOf>, Fault> {
-    let binds = [("ids", json!(ids)), ("seqs_max", seqs_max.into())];
-    ro.rows(PAIRS, Binds::of(scope, binds)).await
+/// Returns for each entry its reply, or the message to which it replies, if this partner is at most
+/// `seqs_max` positions away. Leaves out entries without such a partner.
+pub async fn pairs(ro: &Ro, scope: &Scope, ids: &[String], seqs_max: u64) -> Result<Vec<Partner>> {
+    ro.rows(PAIRS, binds!(scope; ids, seqs_max)).await
 }
 
-/// Entries of a span of time, as they were appended.
-pub async fn entries_dated(ro: &Ro, scope: &Scope, dated: &Dated) -> Result<DatedFound, Fault> {
-    let binds = [
-        ("after", json!(dated.after)),
-        ("before", json!(dated.before)),
-        ("offset", dated.offset.into()),
-        ("limit", dated.limit.into()),
-        ("scan", RECALL_DATED_OFFSET_MAX.into()),
-        ("chars_max", TRACE_CHARS_MAX.into()),
-    ];
-    let rows: Vec<DatedFound> = ro.rows(DATED, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns the entries of a period, in the order in which they were appended.
+pub async fn entries_dated(ro: &Ro, scope: &Scope, dated: &Dated) -> Result<DatedFound> {
+    let binds = binds!(scope;
+        after = dated.after, before = dated.before, offset = dated.offset, limit = dated.limit,
+        scan = RECALL_DATED_OFFSET_MAX, chars_max = TRACE_CHARS_MAX
+    );
+    Ok(ro.row(DATED, binds).await?.unwrap_or_default())
 }
 
-/// The messages of entries, and their copies in the queue that begins at a place.
-pub async fn entries(
-    ro: &Ro,
-    scope: &Scope,
-    ids: &[String],
-    head_seq: u64,
-) -> Result<Entries, Fault> {
-    let binds = [("ids", json!(ids)), ("head_seq", head_seq.into())];
-    let rows: Vec<Entries> = ro.rows(ENTRIES, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns the messages of entries, and their copies in the queue that begins at `head_seq`.
+pub async fn entries(ro: &Ro, scope: &Scope, ids: &[String], head_seq: u64) -> Result<Entries> {
+    Ok(ro.row(ENTRIES, binds!(scope; ids, head_seq)).await?.unwrap_or_default())
 }

@@ -1,201 +1,165 @@
-//! Vectors of recall storage: what has none yet, writing them, and the passages near to a question.
+//! Stores the vectors of recall storage: lists entries that lack vectors, writes vectors, and finds
+//! the passages nearest to a question.
 
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::archive::{INDEX_UNUSABLE, make_vector_index};
-use super::db::{Admin, Binds, Ro, Rw};
-use super::fault::{Fault, FaultKind};
-use super::query::{Query, query};
-use vctx_core::limits::{
-    INGEST_ROWS, N_PROBE_DEFAULT, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_NEAR_MAX,
-    RECALL_TAIL_CHARS_MAX, RECALL_WEIGHED_MAX,
+use super::db::{Admin, Ro, Rw, binds};
+use super::fault::{Fault, FaultKind, Result};
+use super::query::queries;
+use crate::store::limits::{
+    INGEST_ROWS, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX,
 };
+use vctx_core::limits::{N_PROBE_DEFAULT, RECALL_NEAR_MAX, RECALL_TAIL_CHARS_MAX};
 use vctx_core::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
-use vctx_core::policy::{RecallPlan, Scope, Spoken};
+use vctx_core::search::{NearPlan, RecallEntry};
+use vctx_core::trust::Scope;
 
-/// Agents in order.
-pub(super) const AGENTS: Query = query!("recall_agents");
-/// How far an agent is.
-pub(super) const MARK_LOAD: Query = query!("recall_mark_load");
-/// The same, written.
-pub(super) const MARK_WRITE: Query = query!("recall_mark_write");
-/// Who makes them.
-pub(super) const MARK_CLAIM: Query = query!("recall_mark_claim");
-/// Entries without vectors.
-pub(super) const UNEMBEDDED: Query = query!("recall_unembedded");
-/// Vectors.
-pub(super) const APPEND: Query = query!("recall_vector_append");
-/// Vectors without entries.
-pub(super) const ORPHANS: Query = query!("recall_vector_orphans");
-/// Those go.
-pub(super) const TRIM: Query = query!("recall_vector_trim");
-/// Passages compared one by one.
-pub(super) const EXACT: Query = query!("recall_near_exact");
-/// Passages through the vector index.
-pub(super) const NEAR: Query = query!("recall_near");
+queries! {
+    AGENTS = "recall_agents",
+    MARK_LOAD = "recall_mark_load",
+    MARK_WRITE = "recall_mark_write",
+    MARK_CLAIM = "recall_mark_claim",
+    UNEMBEDDED = "recall_unembedded",
+    APPEND = "recall_vector_append",
+    ORPHANS = "recall_vector_orphans",
+    TRIM = "recall_vector_trim",
+    EXACT = "recall_near_exact",
+    NEAR = "recall_near",
+}
 
-/// An agent, and what tells whether something happened to it.
+/// An agent, with a version number that shows whether its memory has changed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AgentVersion {
-    /// Key of its core.
+    /// Key of the agent's core.
     pub key: String,
-    /// Its tenant; empty: the default one.
+    /// Tenant of the agent; an empty text means the default tenant.
     pub tenant: String,
-    /// Rises with every write.
+    /// Version number, which rises with every write to the agent.
     pub version: u64,
 }
 
-/// An entry of recall storage without vectors.
+/// An entry of recall storage that lacks vectors.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Unembedded {
-    /// Its key.
+    /// Key of the entry.
     pub id: String,
-    /// Place of its message.
+    /// Position (`seq`) of the entry's message.
     pub seq: u64,
-    /// When it was logged, in milliseconds; none for entries of the first schema.
+    /// When the entry was logged, in milliseconds since 1970; `None` for entries that were written
+    /// under the first version of the database schema.
     pub logged_ms: Option<u64>,
-    /// What it is.
+    /// The fields that each vector row of the entry repeats from the entry.
     #[serde(flatten)]
     pub of: VectorOf,
-    /// Its text.
+    /// Text of the entry.
     pub content: String,
 }
 
-/// Agents behind a key, by their keys.
-pub async fn agents(ro: &Ro, after: &str, limit: u64) -> Result<Vec<AgentVersion>, Fault> {
-    let binds = Binds::unscoped([("after", after.into()), ("limit", limit.into())]);
-    ro.rows(AGENTS, binds).await
+/// Returns the agents whose keys follow the given key, in the order of the keys.
+pub async fn agents(ro: &Ro, after: &str, limit: u64) -> Result<Vec<AgentVersion>> {
+    ro.rows(AGENTS, binds!(none; after, limit)).await
 }
 
-/// How far the vectors of an agent are made.
-pub async fn recall_mark(ro: &Ro, scope: &Scope) -> Result<Option<RecallMark>, Fault> {
-    let rows: Vec<RecallMark> = ro.rows(MARK_LOAD, Binds::of(scope, [])).await?;
-    Ok(rows.into_iter().next())
+/// Returns the row that says up to which entry an agent's vectors are computed.
+pub async fn recall_mark(ro: &Ro, scope: &Scope) -> Result<Option<RecallMark>> {
+    ro.row(MARK_LOAD, binds!(scope;)).await
 }
 
-/// Notes how far they are.
-pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Result<(), Fault> {
-    let binds = Binds::of(scope, [("mark", json!(mark)), ("sync", rw.sync.into())]);
-    rw.rows::<Value>(MARK_WRITE, binds).await.map(|_| ())
+/// Stores the row that says up to which entry an agent's vectors are computed.
+pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Result<()> {
+    rw.rows::<Value>(MARK_WRITE, binds!(scope; mark, sync = rw.sync)).await.map(|_| ())
 }
 
-/// Takes the making of an agent's vectors over, or goes on with it; false while another server has it. Of two that try at once one gets it.
-pub async fn claim_recall(
-    rw: &Rw,
-    scope: &Scope,
-    claim: &Claim,
-    now_ms: u64,
-) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [("claim", json!(claim)), ("now_ms", now_ms.into()), ("sync", false.into())],
-    );
-    match rw.rows::<Value>(MARK_CLAIM, binds).await {
-        Ok(rows) => Ok(!rows.is_empty()),
-        Err(fault) if fault.raced() => Ok(false),
-        Err(fault) => Err(fault),
-    }
+/// Takes or renews the lease for the computation of an agent's vectors. Returns `false` while
+/// another server holds it. If two servers try at the same time, one of them succeeds.
+pub async fn claim_recall(rw: &Rw, scope: &Scope, claim: &Claim, now_ms: u64) -> Result<bool> {
+    rw.won(MARK_CLAIM, binds!(scope; claim, now_ms, sync = false)).await
 }
 
-/// The first entries without vectors of a mark's kind that were logged from a moment on, but for those that the model refused; from the very
-/// first one without a moment.
+/// Returns the first entries that lack vectors with the mark's embedder fingerprint, except the
+/// entries that the embedder's model refused. With `since_ms`, considers only entries logged since
+/// that time.
 pub async fn unembedded(
     ro: &Ro,
     scope: &Scope,
     mark: &RecallMark,
     since_ms: Option<u64>,
     limit: u64,
-) -> Result<Vec<Unembedded>, Fault> {
+) -> Result<Vec<Unembedded>> {
     let refused: Vec<&str> = mark.refused.iter().map(|entry| entry.id.as_str()).collect();
-    let binds = Binds::of(
-        scope,
-        [
-            ("fingerprint", mark.fingerprint.as_str().into()),
-            ("since_ms", json!(since_ms)),
-            ("refused", json!(refused)),
-            ("limit", limit.into()),
-        ],
-    );
+    let binds = binds!(scope; fingerprint = mark.fingerprint, since_ms, refused, limit);
     ro.rows(UNEMBEDDED, binds).await
 }
 
-/// Writes vectors of entries, the first passage of each behind its others: an entry counts as done by that one.
-pub async fn write_recall_vectors(
-    rw: &Rw,
-    scope: &Scope,
-    vectors: &[RecallVector],
-) -> Result<(), Fault> {
+/// Writes vectors, the last one first. The vector of an entry's first passage is thus written last:
+/// as soon as it exists, the entry counts as done.
+pub async fn write_recall_vectors(rw: &Rw, scope: &Scope, vectors: &[RecallVector]) -> Result<()> {
     let backwards: Vec<&RecallVector> = vectors.iter().rev().collect();
     for part in backwards.chunks(INGEST_ROWS) {
-        let binds = Binds::of(scope, [("vectors", json!(part)), ("sync", rw.sync.into())]);
-        rw.rows::<Value>(APPEND, binds).await?;
+        rw.rows::<Value>(APPEND, binds!(scope; vectors = part, sync = rw.sync)).await?;
     }
     Ok(())
 }
 
-/// Takes vectors away whose entries are gone, among the next `limit` from a place on. Gives how many went, and where to go on; none at the end.
+/// Examines the next `limit` vectors, beginning with those of the entry at `from_seq`, and removes
+/// the vectors whose entry no longer exists. Returns the number of removed vectors, and the
+/// position from which to continue (`None` at the end).
 pub async fn trim_recall_vectors(
     rw: &Rw,
     ro: &Ro,
     scope: &Scope,
     from_seq: u64,
     limit: u64,
-) -> Result<(u64, Option<u64>), Fault> {
+) -> Result<(u64, Option<u64>)> {
     #[derive(Deserialize)]
     struct Row {
         keys: Vec<String>,
         last: Option<u64>,
         seen: u64,
     }
-    let binds = Binds::of(scope, [("from_seq", from_seq.into()), ("limit", limit.into())]);
-    let rows: Vec<Row> = ro.rows(ORPHANS, binds).await?;
+    let rows: Vec<Row> = ro.rows(ORPHANS, binds!(scope; from_seq, limit)).await?;
     let Some(row) = rows.into_iter().next() else { return Ok((0, None)) };
     let gone = row.keys.len() as u64;
     if gone > 0 {
-        let binds = Binds::of(scope, [("keys", json!(row.keys)), ("sync", rw.sync.into())]);
-        rw.rows::<Value>(TRIM, binds).await?;
+        rw.rows::<Value>(TRIM, binds!(scope; keys = row.keys, sync = rw.sync)).await?;
     }
-    // One entry may have more passages than one look: then the look goes on behind it.
+    // If one entry has more passages than one call examines, the next call continues after this
+    // entry.
     let next = row.last.map(|last| if last == from_seq { last + 1 } else { last });
     Ok((gone, next.filter(|_| row.seen == limit)))
 }
 
-/// Passages near to a vector, and the entries that they are weighed with.
+/// The passages nearest to a vector, with the entries that are needed to rank them.
 #[derive(Debug, Default, Deserialize)]
 pub struct NearLook {
-    /// The nearest first.
+    /// The passages, nearest first.
     pub near: Vec<NearPassage>,
-    /// Entries of the best of them and what was said beside them, but for those that were known.
-    pub rows: Vec<Spoken>,
+    /// Entries of the best passages with their neighbouring messages, except entries that the
+    /// caller already has.
+    pub rows: Vec<RecallEntry>,
 }
 
-/// The passages near to a vector, with their entries but for those at the known places. None where the index cannot serve.
+/// Returns the passages nearest to a vector, and the entries needed to rank them; leaves out the
+/// entries at the positions in `known`. Returns `None` if the vector index cannot be used.
 pub async fn near_passages(
     ro: &Ro,
     scope: &Scope,
     fingerprint: &str,
     vector: &[f64],
-    plan: RecallPlan,
+    plan: NearPlan,
     known: &[u64],
-) -> Result<Option<NearLook>, Fault> {
-    let mut binds = Binds::of(
-        scope,
-        [
-            ("query_vector", json!(vector)),
-            ("fingerprint", fingerprint.into()),
-            ("limit", RECALL_NEAR_MAX.into()),
-            ("known", json!(known)),
-            ("weighed_max", RECALL_WEIGHED_MAX.into()),
-            ("beside", RECALL_AROUND_SEQS.into()),
-            ("chars_max", RECALL_TAIL_CHARS_MAX.into()),
-            ("beside_chars_max", RECALL_AROUND_CHARS_MAX.into()),
-        ],
+) -> Result<Option<NearLook>> {
+    let mut binds = binds!(scope;
+        query_vector = vector, fingerprint, limit = RECALL_NEAR_MAX, known,
+        weighed_max = RECALL_WEIGHED_MAX, beside = RECALL_AROUND_SEQS,
+        chars_max = RECALL_TAIL_CHARS_MAX, beside_chars_max = RECALL_AROUND_CHARS_MAX
     );
     let query = match plan {
-        RecallPlan::Exact => EXACT,
-        RecallPlan::Index { n_probe, fetch } => {
+        NearPlan::Exact => EXACT,
+        NearPlan::Vector { n_probe, fetch } | NearPlan::First { n_probe, fetch } => {
             binds.0.insert("n_probe", n_probe.into());
             binds.0.insert("fetch", fetch.into());
             NEAR
@@ -212,8 +176,8 @@ pub async fn near_passages(
 
 const INDEXES: &str = "_api/index?collection=recall_vectors";
 
-/// What there is of a vector index over recall storage: its number and the length of its vectors.
-async fn index_of(admin: &Admin) -> Result<Option<(String, Option<u64>)>, Fault> {
+/// Returns the id and the dimension of recall storage's vector index, if there is one.
+async fn index_of(admin: &Admin) -> Result<Option<(String, Option<u64>)>> {
     let (_, answer) = admin.call(Method::GET, INDEXES, None).await?;
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found = indexes.iter().find(|index| index["type"] == "vector");
@@ -222,8 +186,9 @@ async fn index_of(admin: &Admin) -> Result<Option<(String, Option<u64>)>, Fault>
     }))
 }
 
-/// Takes a vector index away that is made for vectors of another length: it would refuse ours. True if there was one.
-pub async fn drop_foreign_index(admin: &Admin, dimension: u32) -> Result<bool, Fault> {
+/// Drops the vector index if its dimension is not `dimension`, since such an index would refuse the
+/// current vectors. Returns `true` if it dropped the index.
+pub async fn drop_foreign_index(admin: &Admin, dimension: u32) -> Result<bool> {
     match index_of(admin).await? {
         Some((id, length)) if length != Some(u64::from(dimension)) => {
             admin.define(Method::DELETE, &format!("_api/index/{id}"), None).await?;
@@ -233,14 +198,15 @@ pub async fn drop_foreign_index(admin: &Admin, dimension: u32) -> Result<bool, F
     }
 }
 
-/// Passages of all agents.
-pub async fn recall_vector_rows(admin: &Admin) -> Result<u64, Fault> {
+/// Returns the number of vectors in recall storage, over all agents.
+pub async fn recall_vector_rows(admin: &Admin) -> Result<u64> {
     let (_, answer) = admin.call(Method::GET, "_api/collection/recall_vectors/count", None).await?;
     Ok(answer["count"].as_u64().unwrap_or(0))
 }
 
-/// Makes the vector index over recall storage unless there is one; true if it was made now. It is trained on what is there.
-pub async fn make_recall_index(admin: &Admin, dimension: u32, n_lists: u64) -> Result<bool, Fault> {
+/// Creates recall storage's vector index, trained on the existing vectors, unless there is one.
+/// Returns `true` if it created the index.
+pub async fn make_recall_index(admin: &Admin, dimension: u32, n_lists: u64) -> Result<bool> {
     if index_of(admin).await?.is_some() {
         return Ok(false);
     }

@@ -1,143 +1,122 @@
-//! A change of all vectors: what is known of it, the documents that lack the next vectors, and vectors that come and go.
+//! Stores the reindex of the archive: reads and writes the vector setting, counts the progress,
+//! finds documents that still lack new vectors, and writes and removes vectors.
 
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::archive::{VectorIndexState, index_state};
-use super::db::{Admin, Binds, Ro, Rw};
-use super::fault::{Fault, FaultKind};
-use super::query::{Query, query};
-use vctx_core::limits::INGEST_ROWS;
+use super::db::{Admin, Ro, Rw, binds};
+use super::fault::{Fault, FaultKind, Result};
+use super::query::queries;
+use crate::store::limits::INGEST_ROWS;
 use vctx_core::memory::archive::{Span, VectorSetting};
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// What is under way.
-pub(super) const UNDER_WAY: Query = query!("reindex_load");
-/// What is known of the vectors, changed.
-pub(super) const PATCH: Query = query!("setting_patch");
-/// The next vectors serve.
-pub(super) const SWITCH: Query = query!("setting_switch");
-/// Documents without the next vectors.
-pub(super) const LAGGING: Query = query!("manifest_lagging");
-/// A document has them.
-pub(super) const EMBEDDED: Query = query!("manifest_embedded");
-/// What the vectors of documents are.
-pub(super) const DESCRIBED: Query = query!("manifest_described");
-/// How many have them.
-pub(super) const COUNTS: Query = query!("manifest_counts");
-/// Texts of chunks.
-pub(super) const TEXTS: Query = query!("passage_texts");
-/// Vectors of chunks.
-pub(super) const VECTORS: Query = query!("passage_vectors");
-/// Chunks with vectors that serve nobody.
-pub(super) const LEFTOVER: Query = query!("passage_leftover");
-/// Those vectors go.
-pub(super) const CLEAN: Query = query!("passage_clean");
+queries! {
+    UNDER_WAY = "reindex_load",
+    PATCH = "setting_patch",
+    SWITCH = "setting_switch",
+    LAGGING = "manifest_lagging",
+    EMBEDDED = "manifest_embedded",
+    DESCRIBED = "manifest_described",
+    COUNTS = "manifest_counts",
+    TEXTS = "passage_texts",
+    VECTORS = "passage_vectors",
+    LEFTOVER = "passage_leftover",
+    CLEAN = "passage_clean",
+}
 
-/// ArangoDB's numbers for an index, and a collection, that is not there.
+/// ArangoDB's error numbers for a missing collection (1203) and a missing index (1212).
 const GONE: [u16; 2] = [1203, 1212];
 
-/// A document that lacks the next vectors.
+/// A document that lacks vectors of the next setting.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Lagging {
-    /// Key of its manifest.
+    /// Key of the document's manifest.
     pub key: String,
-    /// Whose it is.
+    /// Key of the agent's core.
     pub agent_id: String,
-    /// Tenant of that agent; none if there is no such agent.
+    /// Tenant of the agent; `None` if there is no such agent.
     pub tenant: Option<String>,
-    /// Its name.
+    /// Name of the document.
     pub doc_id: String,
-    /// The revision that its chunks were written under.
+    /// The document's revision, with which its chunks were written.
     pub revision: String,
-    /// Its chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Whether the server cut it.
+    /// Whether the server split the document into chunks.
     pub splits: bool,
 }
 
-/// A chunk that is to have the next vector.
+/// A chunk that is to get a vector of the next setting.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ChunkText {
-    /// Its key.
+    /// Key of the chunk.
     pub key: String,
-    /// Its place in the document, from 0.
+    /// Index of the chunk in the document, from 0.
     pub index: u64,
-    /// The text.
+    /// Text of the chunk.
     pub text: String,
-    /// Its place in the document's text in characters, where that is known.
+    /// Range of the chunk in the document's text, in characters, if known.
     pub offset: Option<Span>,
-    /// Whether it has that vector already.
+    /// Whether the chunk already has a vector of the next setting.
     pub made: bool,
 }
 
-/// How far a change is.
+/// Progress of a reindex.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Counts {
-    /// Documents.
+    /// Number of all documents.
     pub documents: Option<u64>,
-    /// Their chunks.
+    /// Number of all chunks.
     pub chunks: Option<u64>,
-    /// Documents that have the next vectors.
+    /// Number of documents that have vectors of the next setting.
     pub made_documents: Option<u64>,
-    /// Their chunks.
+    /// Number of chunks in documents that have vectors of the next setting.
     pub made_chunks: Option<u64>,
-    /// Documents whose vectors of now a caller made.
+    /// Number of documents whose current vectors came from a caller.
     pub by_caller: Option<u64>,
 }
 
-/// What is known of the vectors while they change; none where no change is under way.
-pub async fn under_way(ro: &Ro) -> Result<Option<VectorSetting>, Fault> {
-    Ok(ro.rows(UNDER_WAY, Binds::unscoped([])).await?.into_iter().next())
+/// Returns the vector setting if a reindex is in progress, otherwise `None`.
+pub async fn under_way(ro: &Ro) -> Result<Option<VectorSetting>> {
+    ro.row(UNDER_WAY, binds!(none;)).await
 }
 
-/// Changes what is known of the vectors, unless it is not what was read any more; tells whether it did.
+/// Changes the vector setting, unless another writer has changed it since it was read. Returns
+/// whether this call changed the setting.
 pub async fn patch_setting(
     rw: &Rw,
     read: &VectorSetting,
     patch: &Map<String, Value>,
-) -> Result<bool, Fault> {
-    let binds = [("rev", json!(read.rev)), ("patch", json!(patch)), ("sync", true.into())];
-    match rw.rows::<Value>(PATCH, Binds::unscoped(binds)).await {
-        Ok(rows) => Ok(!rows.is_empty()),
-        Err(fault) if fault.raced() => Ok(false),
-        Err(fault) => Err(fault),
-    }
+) -> Result<bool> {
+    rw.won(PATCH, binds!(none; rev = read.rev, patch, sync = true)).await
 }
 
-/// Lets the next vectors serve, unless a document lacks them or what is known is not what was read any more; tells whether it did.
+/// Makes searches use the vectors of the next setting. Does nothing if a document still lacks these
+/// vectors, or if the vector setting has changed since it was read. Returns whether this call
+/// switched the searches.
 pub async fn switch_setting(
     rw: &Rw,
     read: &VectorSetting,
     number: u64,
     patch: &Map<String, Value>,
-) -> Result<bool, Fault> {
-    let binds = [
-        ("rev", json!(read.rev)),
-        ("number", number.into()),
-        ("patch", json!(patch)),
-        ("sync", true.into()),
-    ];
-    match rw.rows::<Value>(SWITCH, Binds::unscoped(binds)).await {
-        Ok(rows) => Ok(!rows.is_empty()),
-        Err(fault) if fault.raced() => Ok(false),
-        Err(fault) => Err(fault),
-    }
+) -> Result<bool> {
+    rw.won(SWITCH, binds!(none; rev = read.rev, number, patch, sync = true)).await
 }
 
-/// Some documents that lack the vectors of a setting.
-pub async fn lagging(ro: &Ro, number: u64, limit: u64) -> Result<Vec<Lagging>, Fault> {
-    ro.rows(LAGGING, Binds::unscoped([("number", number.into()), ("limit", limit.into())])).await
+/// Returns some of the documents that lack vectors of the setting `number`.
+pub async fn lagging(ro: &Ro, number: u64, limit: u64) -> Result<Vec<Lagging>> {
+    ro.rows(LAGGING, binds!(none; number, limit)).await
 }
 
-/// How far a change is.
-pub async fn reindex_counts(ro: &Ro, number: u64) -> Result<Counts, Fault> {
-    let rows: Vec<Counts> = ro.rows(COUNTS, Binds::unscoped([("number", number.into())])).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns the progress of the reindex to the setting `number`.
+pub async fn reindex_counts(ro: &Ro, number: u64) -> Result<Counts> {
+    Ok(ro.row(COUNTS, binds!(none; number)).await?.unwrap_or_default())
 }
 
-/// Texts of the chunks `from..to` of a document, in order.
+/// Returns the chunks `from..to` of a document with their texts, in order.
 pub async fn chunk_texts(
     ro: &Ro,
     scope: &Scope,
@@ -145,22 +124,16 @@ pub async fn chunk_texts(
     attribute: &str,
     from: u64,
     to: u64,
-) -> Result<Vec<ChunkText>, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("doc_id", document.doc_id.as_str().into()),
-            ("revision", document.revision.as_str().into()),
-            ("vector", attribute.into()),
-            ("from", from.into()),
-            ("to", to.into()),
-        ],
+) -> Result<Vec<ChunkText>> {
+    let binds = binds!(scope;
+        doc_id = document.doc_id, revision = document.revision, vector = attribute, from, to
     );
     ro.rows(TEXTS, binds).await
 }
 
-/// Gives chunks of a document, by their keys, vectors under a name; false if it is another document by now. A view does not show a chunk that was
-/// changed a moment ago: searches look for those by the time that is written with it.
+/// Writes vectors of a document's chunks into the given attribute. Returns `false` if the document
+/// was replaced. Also sets `ingested_ms`, by which searches find chunks that the view does not show
+/// yet.
 pub async fn write_vectors(
     rw: &Rw,
     scope: &Scope,
@@ -168,17 +141,12 @@ pub async fn write_vectors(
     attribute: &str,
     vectors: &[(String, Vec<f64>)],
     now_ms: u64,
-) -> Result<bool, Fault> {
+) -> Result<bool> {
     for part in vectors.chunks(INGEST_ROWS) {
         let patch = |(key, vector): &(String, Vec<f64>)| json!({"key": key, "patch": {attribute: vector, "ingested_ms": now_ms}});
         let patches: Vec<Value> = part.iter().map(patch).collect();
-        let binds = Binds::of(
-            scope,
-            [
-                ("patches", Value::Array(patches)),
-                ("revision", document.revision.as_str().into()),
-                ("sync", rw.sync.into()),
-            ],
+        let binds = binds!(scope;
+            patches = Value::Array(patches), revision = document.revision, sync = rw.sync
         );
         let written = rw.rows::<Value>(VECTORS, binds).await?.len();
         if written < part.len() {
@@ -188,48 +156,41 @@ pub async fn write_vectors(
     Ok(true)
 }
 
-/// Notes that a document has the vectors of a setting; false if it is another document by now.
+/// Records that a document has vectors of the setting `number`. Returns `false` if the document was
+/// replaced.
 pub async fn note_embedded(
     rw: &Rw,
     scope: &Scope,
     document: &Lagging,
     number: u64,
-) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("manifest_key", document.key.as_str().into()),
-            ("revision", document.revision.as_str().into()),
-            ("number", number.into()),
-            ("sync", rw.sync.into()),
-        ],
+) -> Result<bool> {
+    let binds = binds!(scope;
+        manifest_key = document.key, revision = document.revision, number, sync = rw.sync
     );
-    Ok(!rw.rows::<Value>(EMBEDDED, binds).await?.is_empty())
+    rw.wrote(EMBEDDED, binds).await
 }
 
-/// Lets some manifests behind a key say what their vectors are; gives the last key if there may be more.
+/// Writes model, version, dimension and metric of the current vectors into the next manifests of
+/// documents: at most `limit` manifests whose keys follow `after`. Returns the key of the last
+/// manifest written, or `None` if no manifest was left.
 pub async fn describe_manifests(
     rw: &Rw,
     serving: &VectorSetting,
     after: &str,
     limit: u64,
-) -> Result<Option<String>, Fault> {
-    let binds = [
-        ("after", after.into()),
-        ("number", serving.number.into()),
-        ("model_id", serving.model_id.as_str().into()),
-        ("embedding_version", serving.embedding_version.as_str().into()),
-        ("dimension", serving.dimension.into()),
-        ("metric", json!(serving.metric)),
-        ("limit", limit.into()),
-        ("sync", rw.sync.into()),
-    ];
-    let keys: Vec<String> = rw.rows(DESCRIBED, Binds::unscoped(binds)).await?;
+) -> Result<Option<String>> {
+    let binds = binds!(none;
+        after, number = serving.number, model_id = serving.model_id,
+        embedding_version = serving.embedding_version, dimension = serving.dimension,
+        metric = serving.metric, limit, sync = rw.sync
+    );
+    let keys: Vec<String> = rw.rows(DESCRIBED, binds).await?;
     Ok(keys.into_iter().next_back())
 }
 
-/// Takes vectors of a name from some chunks behind a key, and says what those are that serve. Gives how many chunks were looked at and the last
-/// key, none at the end.
+/// Examines the next chunks after a key. Removes the vector that such a chunk has in the given
+/// attribute, and writes model, version, dimension and metric of its current vector. Returns the
+/// number of examined chunks and the last key (`None` at the end).
 pub async fn clean_vectors(
     rw: &Rw,
     serving: &VectorSetting,
@@ -237,40 +198,34 @@ pub async fn clean_vectors(
     after: &str,
     limit: u64,
     now_ms: u64,
-) -> Result<(u64, Option<String>), Fault> {
+) -> Result<(u64, Option<String>)> {
     #[derive(Deserialize)]
     struct Row {
         key: String,
         is_left: bool,
     }
-    let binds = [("after", after.into()), ("vector", attribute.into()), ("limit", limit.into())];
-    let rows: Vec<Row> = rw.rows(LEFTOVER, Binds::unscoped(binds)).await?;
+    let rows: Vec<Row> = rw.rows(LEFTOVER, binds!(none; after, vector = attribute, limit)).await?;
     let keys: Vec<&str> = rows.iter().filter(|r| r.is_left).map(|r| r.key.as_str()).collect();
     if !keys.is_empty() {
         let mut patch = serving.described();
         patch[attribute] = Value::Null;
         patch["ingested_ms"] = now_ms.into();
-        let binds = [
-            ("keys", json!(keys)),
-            ("vector", attribute.into()),
-            ("patch", patch),
-            ("sync", rw.sync.into()),
-        ];
-        rw.rows::<Value>(CLEAN, Binds::unscoped(binds)).await?;
+        let binds = binds!(none; keys, vector = attribute, patch, sync = rw.sync);
+        rw.rows::<Value>(CLEAN, binds).await?;
     }
     let looked = rows.len() as u64;
     Ok((looked, rows.into_iter().next_back().map(|row| row.key).filter(|_| looked == limit)))
 }
 
-/// Takes the vector indexes over vectors of a name away; tells whether there was one.
-pub async fn drop_vector_indexes(admin: &Admin, attribute: &str) -> Result<bool, Fault> {
+/// Drops all vector indexes over an attribute. Returns whether it dropped an index.
+pub async fn drop_vector_indexes(admin: &Admin, attribute: &str) -> Result<bool> {
     let mut dropped = false;
     for _ in 0..INDEXES_MAX {
         let found: VectorIndexState = index_state(admin, attribute).await?;
         let Some(id) = found.id else { return Ok(dropped) };
         match admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await {
             Ok(_) => dropped = true,
-            // Somebody else did.
+            // Another server has dropped the index.
             Err(Fault { kind: FaultKind::Arango { num, .. }, .. }) if GONE.contains(&num) => {}
             Err(fault) => return Err(fault),
         }
@@ -278,5 +233,6 @@ pub async fn drop_vector_indexes(admin: &Admin, attribute: &str) -> Result<bool,
     Ok(dropped)
 }
 
-/// More vector indexes over one attribute than anybody makes.
+/// Maximum number of vector indexes that one call drops for an attribute. Servers never create that
+/// many.
 const INDEXES_MAX: usize = 8;

@@ -1,109 +1,92 @@
-//! Retention: the ttl index of recall storage, what is due to go with it, and its going.
+//! Stores what retention needs: the TTL index of recall storage, and the search for and removal of
+//! due texts.
 
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::db::{Admin, Binds, Ro, Rw};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Admin, Ro, Rw, binds};
+use super::fault::Result;
+use super::query::queries;
 use super::transaction::Stream;
-use vctx_core::limits::{EXPIRE_ROWS, EXPIRE_SCAN_ROWS};
 use vctx_core::memory::change::Expire;
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{Due, Scope};
+use vctx_core::policy::Due;
+use vctx_core::trust::Scope;
 
-/// Agents with something due.
-pub(super) const AGENTS: Query = query!("retention_agents");
-/// What is due.
-pub(super) const DUE: Query = query!("retention_due");
-/// It goes.
-pub(super) const EXPIRE: Query = query!("message_expire");
+/// Maximum number of messages whose texts one write removes. The same maximum applies separately to
+/// core versions and to stored answers.
+const EXPIRE_ROWS: u64 = 256;
+/// Number of an agent's oldest messages that are examined to find those whose entry the TTL index
+/// has removed. This index removes the oldest entries first.
+const EXPIRE_SCAN_ROWS: u64 = 2_048;
 
-/// Collections that only this writes, beside those of every change.
+queries! {
+    AGENTS = "retention_agents",
+    DUE = "retention_due",
+    EXPIRE = "message_expire",
+}
+
+/// Collections that retention writes, in addition to the collections that every change writes.
 pub(super) const WRITES: [&str; 1] = ["recall_vectors"];
 
 const INDEXES: &str = "_api/index?collection=recall_log";
 
-/// An agent that was looked at.
+/// An agent, and whether retention has work for it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DueAgent {
-    /// Key of its core.
+    /// Key of the agent's core.
     pub key: String,
-    /// Its tenant; empty: the default one.
+    /// Tenant of the agent; an empty text means the default tenant.
     pub tenant: String,
-    /// Whether something of it is due.
+    /// Whether the agent has texts that are due for removal.
     pub due: bool,
 }
 
-/// The next agents behind a key, and whether something of them is due.
-pub async fn due_agents(
-    ro: &Ro,
-    after: &str,
-    before: &str,
-    limit: u64,
-) -> Result<Vec<DueAgent>, Fault> {
-    let binds = [
-        ("after", after.into()),
-        ("before", before.into()),
-        ("limit", limit.into()),
-        ("scan", EXPIRE_SCAN_ROWS.into()),
-    ];
-    ro.rows(AGENTS, Binds::unscoped(binds)).await
+/// Returns the next agents whose keys follow `after`, and for each agent whether it has texts that
+/// are due for removal.
+pub async fn due_agents(ro: &Ro, after: &str, before: &str, limit: u64) -> Result<Vec<DueAgent>> {
+    ro.rows(AGENTS, binds!(none; after, before, limit, scan = EXPIRE_SCAN_ROWS)).await
 }
 
-/// What of an agent is due.
-pub async fn due(ro: &Ro, scope: &Scope, core: &Core, before: &str) -> Result<Due, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("before", before.into()),
-            ("through_seq", core.expired.through_seq.into()),
-            ("through_at", core.expired.through_at.as_str().into()),
-            ("through_version", core.expired.through_version.into()),
-            ("head_seq", core.queue.head_seq.into()),
-            ("summary_version", core.queue_head_summary.changed_at_version.into()),
-            ("limit", EXPIRE_ROWS.into()),
-            ("scan", EXPIRE_SCAN_ROWS.into()),
-        ],
+/// Returns the texts of an agent that are due for removal.
+pub async fn due(ro: &Ro, scope: &Scope, core: &Core, before: &str) -> Result<Due> {
+    let binds = binds!(scope;
+        before, through_seq = core.expired.through_seq, through_at = core.expired.through_at,
+        through_version = core.expired.through_version, head_seq = core.queue.head_seq,
+        summary_version = core.queue_head_summary.changed_at_version, limit = EXPIRE_ROWS,
+        scan = EXPIRE_SCAN_ROWS
     );
-    let rows: Vec<Due> = ro.rows(DUE, binds).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+    Ok(ro.row(DUE, binds).await?.unwrap_or_default())
 }
 
-/// Takes the texts away inside a running transaction; false if others are there than the decision was made on.
+/// Removes due texts inside a running transaction. Returns `false` if the database no longer has
+/// the messages on which the decision was based.
 pub(super) async fn expire(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     expire: &Expire,
-) -> Result<bool, Fault> {
+) -> Result<bool> {
     #[derive(Deserialize)]
     struct Row {
         messages: Vec<String>,
     }
     let ids: Vec<String> = expire.keys.iter().map(|key| format!("messages/{key}")).collect();
-    let binds = Binds::of(
-        scope,
-        [
-            ("keys", json!(expire.keys)),
-            ("ids", json!(ids)),
-            ("seqs", json!(expire.seqs)),
-            ("versions", json!(expire.versions)),
-            ("answers", json!(expire.answers)),
-            ("expired_at", expire.expired_at.as_str().into()),
-            ("forgotten", expire.forgotten_version.is_some().into()),
-            ("forgotten_version", expire.forgotten_version.into()),
-            ("sync", rw.sync.into()),
-        ],
+    let binds = binds!(scope;
+        keys = expire.keys, ids, seqs = expire.seqs, versions = expire.versions,
+        answers = expire.answers, expired_at = expire.expired_at,
+        forgotten = expire.forgotten_version.is_some(),
+        forgotten_version = expire.forgotten_version, sync = rw.sync
     );
     let rows: Vec<Row> = stream.rows(EXPIRE, binds).await?;
     Ok(rows.first().is_some_and(|row| row.messages.len() == expire.keys.len()))
 }
 
-/// Gives recall storage the ttl index that the policy wants, or takes it away; true if something changed. An index of another life gives way
-/// to a new one: arangod changes none in place.
-pub async fn keep_ttl_index(admin: &Admin, recall_ttl_s: Option<u64>) -> Result<bool, Fault> {
+/// Creates or drops recall storage's TTL index, as the policy requires. Returns `true` if anything
+/// changed. To change the TTL, the index is dropped and created again, since arangod cannot change
+/// the TTL of an existing index.
+pub async fn keep_ttl_index(admin: &Admin, recall_ttl_s: Option<u64>) -> Result<bool> {
     let (_, answer) = admin.call(Method::GET, INDEXES, None).await?;
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found = indexes.iter().find(|index| index["type"] == "ttl");
@@ -121,7 +104,7 @@ pub async fn keep_ttl_index(admin: &Admin, recall_ttl_s: Option<u64>) -> Result<
     Ok(true)
 }
 
-/// What the ttl index is called in reports.
+/// Returns the description of the TTL index for reports.
 pub(super) fn ttl_report(recall_ttl_s: Option<u64>) -> Value {
     match recall_ttl_s {
         Some(ttl_s) => Value::from(format!("recall_expires after {ttl_s} s")),

@@ -1,249 +1,191 @@
-//! Schedules: giving, reading and taking them away; what is due, firing it, and who runs because of it. Their time is the database's.
+//! Stores schedules: writes and removes them, fires due ticks, and manages the leases of their
+//! runs.
+//!
+//! All times come from the database's clock.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
-use super::query::{Query, query};
+use super::db::{Ro, Rw, binds};
+use super::fault::Result;
+use super::query::queries;
 use super::transaction::Stream;
-use vctx_core::limits::SCHEDULES_PER_AGENT_MAX;
-use vctx_core::memory::schedule::{Fired, Schedule, TickRun};
-use vctx_core::policy::{ScheduleSeen, Scope};
+use crate::limits::SCHEDULES_PER_AGENT_MAX;
+use vctx_core::memory::schedule::{Schedule, TickResult, TickRun};
+use vctx_core::policy::ScheduleSeen;
+use vctx_core::trust::Scope;
 
-/// One is given.
-pub(super) const PUT: Query = query!("schedule_put");
-/// Those of an agent.
-pub(super) const LIST: Query = query!("schedule_list");
-/// One of them.
-pub(super) const LOAD: Query = query!("schedule_load");
-/// One goes.
-pub(super) const REMOVE: Query = query!("schedule_remove");
-/// What is due.
-pub(super) const DUE: Query = query!("schedule_due");
-/// It fires.
-pub(super) const FIRED: Query = query!("schedule_fired");
-/// It fired before.
-pub(super) const SKIP: Query = query!("schedule_skip");
-/// It could not.
-pub(super) const POSTPONE: Query = query!("schedule_postpone");
-/// Who runs.
-pub(super) const CLAIM: Query = query!("schedule_claim");
-/// That is over.
-pub(super) const SETTLE: Query = query!("schedule_settle");
+queries! {
+    PUT = "schedule_put",
+    LIST = "schedule_list",
+    LOAD = "schedule_load",
+    REMOVE = "schedule_remove",
+    DUE = "schedule_due",
+    FIRED = "schedule_fired",
+    SKIP = "schedule_skip",
+    POSTPONE = "schedule_postpone",
+    CLAIM = "schedule_claim",
+    END_RUN = "schedule_settle",
+}
 
-/// Collections that only a tick writes, beside those of every change.
+/// Collections that a tick writes, in addition to the collections that every change writes.
 pub(super) const WRITES: [&str; 1] = ["schedules"];
 
-/// What became of a schedule that was given.
+/// Outcome of [`put_schedule`].
 #[derive(Clone, Debug, Deserialize)]
-pub struct Given {
-    /// Whether there is such an agent.
+pub struct ScheduleOutcome {
+    /// Whether the agent exists.
     pub agent: bool,
-    /// Whether it is leaving for another place.
+    /// Whether the agent is being moved to another database.
     pub moving: bool,
-    /// Its other schedules, counted up to the most that it may have.
+    /// Number of the agent's other schedules. The count stops at the maximum number of schedules of
+    /// one agent.
     pub others: u64,
-    /// Whether there was none of that name.
+    /// Whether the schedule is new.
     pub made: bool,
-    /// What was written; none: nothing.
+    /// The written schedule; `None` if nothing was written.
     pub schedule: Option<Schedule>,
 }
 
-/// Schedules of an agent.
+/// The schedules found for an agent.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Schedules {
-    /// Whether there is such an agent.
+    /// Whether the agent exists.
     pub agent: bool,
-    /// What time it is for the database, in milliseconds since 1970.
+    /// The database's time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Those asked for, by their names.
+    /// The requested schedules, in the order of their names.
     pub schedules: Vec<Schedule>,
 }
 
-/// A moment that has come.
+/// A tick that is due.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DueTick {
     /// Key of the agent's core.
     pub agent_id: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
-    /// The schedule.
+    /// Name of the schedule.
     pub name: String,
-    /// The moment, in milliseconds since 1970.
+    /// When the tick is due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// Times that it could not fire.
+    /// Number of failed attempts to fire this tick.
     pub failures: u64,
 }
 
-/// A run that nobody goes on with.
+/// A schedule's run that no server is working on.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CutRun {
     /// Key of the agent's core.
     pub agent_id: String,
-    /// Its tenant.
+    /// Tenant of the agent.
     pub tenant: String,
-    /// The schedule.
+    /// Name of the schedule.
     pub name: String,
-    /// The run.
+    /// The run in progress, as the schedule records it.
     pub running: TickRun,
 }
 
-/// What waits for a server.
+/// The ticks and runs that servers must process.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct DueTicks {
-    /// What time it is for the database, in milliseconds since 1970.
+    /// The database's time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Moments that have come.
+    /// Ticks that are due.
     pub due: Vec<DueTick>,
-    /// Runs that nobody goes on with.
+    /// Runs that no server is working on.
     pub cut: Vec<CutRun>,
 }
 
-/// Makes a schedule, or changes the one of that name.
-pub async fn put_schedule(rw: &Rw, scope: &Scope, schedule: &Schedule) -> Result<Given, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", schedule.name.as_str().into()),
-            ("every_ms", schedule.every_ms.into()),
-            ("at_ms", schedule.at_ms.into()),
-            ("schedule", json!(schedule)),
-            ("most", SCHEDULES_PER_AGENT_MAX.into()),
-            ("sync", rw.sync.into()),
-        ],
+/// Creates a schedule, or changes the one with the same name.
+pub async fn put_schedule(rw: &Rw, scope: &Scope, schedule: &Schedule) -> Result<ScheduleOutcome> {
+    let binds = binds!(scope;
+        name = schedule.name, every_ms = schedule.every_ms, at_ms = schedule.at_ms, schedule,
+        most = SCHEDULES_PER_AGENT_MAX, sync = rw.sync
     );
-    let rows: Vec<Given> = rw.rows(PUT, binds).await?;
-    let none = Given { agent: false, moving: false, others: 0, made: false, schedule: None };
+    let rows: Vec<ScheduleOutcome> = rw.rows(PUT, binds).await?;
+    let none =
+        ScheduleOutcome { agent: false, moving: false, others: 0, made: false, schedule: None };
     Ok(rows.into_iter().next().unwrap_or(none))
 }
 
-/// All schedules of an agent.
-pub async fn schedules(ro: &Ro, scope: &Scope) -> Result<Schedules, Fault> {
+/// Returns all schedules of an agent.
+pub async fn schedules(ro: &Ro, scope: &Scope) -> Result<Schedules> {
     let limit = 2 * SCHEDULES_PER_AGENT_MAX;
-    let rows: Vec<Schedules> = ro.rows(LIST, Binds::of(scope, [("limit", limit.into())])).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+    Ok(ro.row(LIST, binds!(scope; limit)).await?.unwrap_or_default())
 }
 
-/// One schedule of an agent.
-pub async fn schedule(ro: &Ro, scope: &Scope, name: &str) -> Result<Schedules, Fault> {
-    let rows: Vec<Schedules> = ro.rows(LOAD, Binds::of(scope, [("name", name.into())])).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns one schedule of an agent.
+pub async fn schedule(ro: &Ro, scope: &Scope, name: &str) -> Result<Schedules> {
+    Ok(ro.row(LOAD, binds!(scope; name)).await?.unwrap_or_default())
 }
 
-/// The same as a decision asks for it.
-pub async fn looked_at(ro: &Ro, scope: &Scope, name: &str) -> Result<ScheduleSeen, Fault> {
+/// Returns one schedule of an agent, in the form in which the `step` function of a tool receives
+/// schedules.
+pub async fn looked_at(ro: &Ro, scope: &Scope, name: &str) -> Result<ScheduleSeen> {
     let found = schedule(ro, scope, name).await?;
     Ok(ScheduleSeen { now_ms: found.now_ms, schedule: found.schedules.into_iter().next() })
 }
 
-/// Takes a schedule away; false where there is none.
-pub async fn remove_schedule(rw: &Rw, scope: &Scope, name: &str) -> Result<bool, Fault> {
-    let binds = Binds::of(scope, [("name", name.into()), ("sync", rw.sync.into())]);
-    rw.rows::<Value>(REMOVE, binds).await.map(|rows| !rows.is_empty())
+/// Removes a schedule. Returns `false` if it does not exist.
+pub async fn remove_schedule(rw: &Rw, scope: &Scope, name: &str) -> Result<bool> {
+    rw.wrote(REMOVE, binds!(scope; name, sync = rw.sync)).await
 }
 
-/// What waits for a server, the longest waiting first.
-pub async fn due_ticks(ro: &Ro, limit: u64) -> Result<DueTicks, Fault> {
-    let rows: Vec<DueTicks> = ro.rows(DUE, Binds::unscoped([("limit", limit.into())])).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns due ticks and abandoned runs, the oldest first.
+pub async fn due_ticks(ro: &Ro, limit: u64) -> Result<DueTicks> {
+    Ok(ro.row(DUE, binds!(none; limit)).await?.unwrap_or_default())
 }
 
-/// Moves a schedule on inside a running transaction; false where another moment is due by now.
+/// Advances a schedule to its next tick, inside a running transaction. Returns `false` if the
+/// schedule has moved on to another tick or was removed.
 pub(super) async fn fire(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
-    fired: &Fired,
-) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", fired.name.as_str().into()),
-            ("due_ms", fired.due_ms.into()),
-            ("next_ms", fired.next_ms.into()),
-            ("missed", fired.last.missed.into()),
-            ("last", json!(fired.last)),
-            ("running", json!(fired.running)),
-            ("sync", rw.sync.into()),
-        ],
+    fired: &TickResult,
+) -> Result<bool> {
+    let binds = binds!(scope;
+        name = fired.name, due_ms = fired.due_ms, next_ms = fired.next_ms,
+        missed = fired.last.missed, last = fired.last, running = fired.running, sync = rw.sync
     );
-    stream.rows::<Value>(FIRED, binds).await.map(|rows| !rows.is_empty())
+    stream.wrote(FIRED, binds).await
 }
 
-/// Moves a schedule past a moment whose event is there already.
+/// Advances a schedule past a tick whose event already exists.
 pub async fn skip_tick(
     rw: &Rw,
     scope: &Scope,
     name: &str,
     due_ms: u64,
     next_ms: Option<u64>,
-) -> Result<(), Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", name.into()),
-            ("due_ms", due_ms.into()),
-            ("next_ms", next_ms.into()),
-            ("sync", rw.sync.into()),
-        ],
-    );
-    rw.rows::<Value>(SKIP, binds).await.map(|_| ())
+) -> Result<()> {
+    rw.rows::<Value>(SKIP, binds!(scope; name, due_ms, next_ms, sync = rw.sync)).await.map(|_| ())
 }
 
-/// Lets one that could not fire wait.
-pub async fn postpone_tick(
-    rw: &Rw,
-    scope: &Scope,
-    tick: &DueTick,
-    wait_ms: u64,
-) -> Result<(), Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", tick.name.as_str().into()),
-            ("due_ms", tick.due_ms.into()),
-            ("wait_ms", wait_ms.into()),
-            ("sync", false.into()),
-        ],
-    );
+/// Postpones a tick that could not be fired.
+pub async fn postpone_tick(rw: &Rw, scope: &Scope, tick: &DueTick, wait_ms: u64) -> Result<()> {
+    let binds = binds!(scope; name = tick.name, due_ms = tick.due_ms, wait_ms, sync = false);
     rw.rows::<Value>(POSTPONE, binds).await.map(|_| ())
 }
 
-/// Takes a run over, or goes on with it; false while another server has it. Of two that try at once one gets it.
+/// Takes or renews the lease of a run. Returns `false` while another server holds it. If two
+/// servers try at the same time, one of them succeeds.
 pub async fn claim_run(
     rw: &Rw,
     scope: &Scope,
     run: &CutRun,
     owner: &str,
     lease_ms: u64,
-) -> Result<bool, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", run.name.as_str().into()),
-            ("run", run.running.key.as_str().into()),
-            ("owner", owner.into()),
-            ("lease_ms", lease_ms.into()),
-            ("sync", false.into()),
-        ],
+) -> Result<bool> {
+    let binds = binds!(scope;
+        name = run.name, run = run.running.key, owner, lease_ms, sync = false
     );
-    match rw.rows::<Value>(CLAIM, binds).await {
-        Ok(rows) => Ok(!rows.is_empty()),
-        Err(fault) if fault.raced() => Ok(false),
-        Err(fault) => Err(fault),
-    }
+    rw.won(CLAIM, binds).await
 }
 
-/// Notes that a run has ended.
-pub async fn settle_run(rw: &Rw, scope: &Scope, run: &CutRun) -> Result<(), Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("name", run.name.as_str().into()),
-            ("run", run.running.key.as_str().into()),
-            ("sync", rw.sync.into()),
-        ],
-    );
-    rw.rows::<Value>(SETTLE, binds).await.map(|_| ())
+/// Records the end of a run.
+pub async fn end_run(rw: &Rw, scope: &Scope, run: &CutRun) -> Result<()> {
+    let binds = binds!(scope; name = run.name, run = run.running.key, sync = rw.sync);
+    rw.rows::<Value>(END_RUN, binds).await.map(|_| ())
 }

@@ -1,109 +1,103 @@
-//! What the score of an agent is counted from, and whether the tiers answer.
+//! Loads the rows for an agent's score, and probes the storage tiers.
 
 use serde::Deserialize;
 
-use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
-use super::query::{Query, query};
-use vctx_core::limits::{SCORE_EVENTS_MAX, SCORE_MESSAGES_MAX};
+use super::db::{Ro, Rw, binds};
+use super::fault::Result;
+use super::query::queries;
+use crate::limits::SCORE_EVENTS_MAX;
 use vctx_core::memory::core::{Counters, Queue};
 use vctx_core::memory::event::EventType;
 use vctx_core::memory::message::Kind;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Marks, counts and events of an agent.
-pub(super) const SCORE: Query = query!("score_load");
-/// The tier of the cores.
-pub(super) const PROBE_CORE: Query = query!("core_probe");
-/// The tier of recall storage.
-pub(super) const PROBE_RECALL: Query = query!("recall_probe");
-/// The tier of the archive.
-pub(super) const PROBE_ARCHIVAL: Query = query!("archival_probe");
+/// Number of an agent's newest messages that a score counts; `vctx verify` checks all messages.
+const SCORE_MESSAGES_MAX: u64 = 20_000;
 
-/// What a score needs of a core.
+queries! {
+    SCORE = "score_load",
+    PROBE_CORE = "core_probe",
+    PROBE_RECALL = "recall_probe",
+    PROBE_ARCHIVAL = "archival_probe",
+}
+
+/// The fields of a core that a score needs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Marks {
-    /// Where the queue begins and ends.
+    /// Beginning and end of the queue.
     pub queue: Queue,
-    /// What happened so far.
+    /// Counters over the agent's whole life.
     pub counters: Counters,
-    /// Number of writes.
+    /// Number of writes to the core.
     pub version: u64,
-    /// When the agent was made.
+    /// When the agent was created.
     pub created_at: String,
 }
 
-/// Messages of one kind on one side of the queue's head.
+/// Number of messages of one kind: either those before the beginning of the queue, or those in it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct KindCount {
-    /// The kind.
+    /// Kind of the messages.
     pub kind: Kind,
-    /// Whether they are behind the head.
+    /// Whether the messages are at or after the beginning of the queue.
     pub queued: bool,
-    /// Whether their time is over by the policy of retention: they need no entry any more.
+    /// Whether the messages are older than the retention policy allows, so that they need no entry
+    /// in recall storage.
     pub expired: bool,
-    /// How many.
+    /// Number of messages.
     pub count: u64,
 }
 
-/// An event with the details that a score needs.
+/// An event with those details that a score needs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct EventRow {
-    /// What happened.
+    /// Type of the event.
     #[serde(rename = "type")]
     pub kind: EventType,
-    /// When, in milliseconds since 1970.
+    /// Time of the event, in milliseconds since 1970.
     pub ms: u64,
-    /// Numbers about it.
+    /// Details of the event, by name.
     pub details: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What a score is counted from, seen at one moment.
+/// The rows that a score counts, read from one snapshot.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ScoreRows {
-    /// Marks and counters; none if there is no such agent.
+    /// The core's fields that the score needs; `None` if there is no such agent.
     pub core: Option<Marks>,
-    /// First seq that was looked at.
+    /// Position of the first message that `kinds` and `logged` count.
     pub from_seq: u64,
-    /// Messages from there on, by kind and place.
+    /// How many messages there are from `from_seq` on, by kind and by whether they are in the
+    /// queue.
     pub kinds: Vec<KindCount>,
-    /// Entries of recall storage from there on.
+    /// Number of recall storage entries from `from_seq` on.
     pub logged: u64,
-    /// Newest first, at most `SCORE_EVENTS_MAX`.
+    /// The newest events, at most `SCORE_EVENTS_MAX`, newest first.
     pub events: Vec<EventRow>,
 }
 
-/// Loads what a score is counted from, in one trip. `kept_since`: before this, entries go by the policy of retention; empty: none does.
-pub async fn load_score(
-    ro: &Ro,
-    scope: &Scope,
-    kept_since: &str,
-) -> Result<Option<ScoreRows>, Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("messages_max", SCORE_MESSAGES_MAX.into()),
-            ("events_max", SCORE_EVENTS_MAX.into()),
-            ("kept_since", kept_since.into()),
-        ],
+/// Loads the rows of a score in one request. Does not count entries older than `kept_since`, which
+/// the retention policy removes; an empty text means no limit.
+pub async fn load_score(ro: &Ro, scope: &Scope, kept_since: &str) -> Result<Option<ScoreRows>> {
+    let binds = binds!(scope;
+        messages_max = SCORE_MESSAGES_MAX, events_max = SCORE_EVENTS_MAX, kept_since
     );
-    let rows: Vec<ScoreRows> = ro.rows(SCORE, binds).await?;
-    Ok(rows.into_iter().next().filter(|row| row.core.is_some()))
+    Ok(ro.row::<ScoreRows>(SCORE, binds).await?.filter(|row| row.core.is_some()))
 }
 
-/// Asks the tier of the cores, on both sockets, and whether it takes writes.
-pub async fn probe_core(ro: &Ro, rw: &Rw) -> Result<(), Fault> {
-    ro.rows::<String>(PROBE_CORE, Binds::unscoped([])).await?;
-    rw.rows::<String>(PROBE_CORE, Binds::unscoped([])).await?;
+/// Probes the core tier on both sockets, and checks that the database accepts writes.
+pub async fn probe_core(ro: &Ro, rw: &Rw) -> Result<()> {
+    ro.rows::<String>(PROBE_CORE, binds!(none;)).await?;
+    rw.rows::<String>(PROBE_CORE, binds!(none;)).await?;
     rw.takes_writes().await
 }
 
-/// Asks the tier of recall storage.
-pub async fn probe_recall(ro: &Ro) -> Result<(), Fault> {
-    ro.rows::<String>(PROBE_RECALL, Binds::unscoped([])).await.map(|_| ())
+/// Probes the recall storage tier.
+pub async fn probe_recall(ro: &Ro) -> Result<()> {
+    ro.rows::<String>(PROBE_RECALL, binds!(none;)).await.map(|_| ())
 }
 
-/// Asks the tier of the archive.
-pub async fn probe_archival(ro: &Ro) -> Result<(), Fault> {
-    ro.rows::<String>(PROBE_ARCHIVAL, Binds::unscoped([])).await.map(|_| ())
+/// Probes the archive tier.
+pub async fn probe_archival(ro: &Ro) -> Result<()> {
+    ro.rows::<String>(PROBE_ARCHIVAL, binds!(none;)).await.map(|_| ())
 }

@@ -1,26 +1,30 @@
-//! Setup: what `arango-setup/` describes is made where it is missing; a second run changes nothing.
+//! Creates all missing objects that `arango-setup/` describes; a second run changes nothing.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::db::{Admin, Binds};
-use super::fault::{Fault, FaultKind};
-use super::query::{Query, query};
+use super::db::{Admin, binds};
+use super::fault::{Fault, FaultKind, Result};
+use super::query::queries;
 use super::retention;
 use vctx_base::endpoint::{Credentials, Endpoint};
-use vctx_core::limits::{SETUP_ROUNDS_MAX, SETUP_ROWS};
 
-/// The schema version.
-pub(super) const META_LOAD: Query = query!("meta_load");
-/// A new schema version.
-pub(super) const META_STORE: Query = query!("meta_store");
-/// Entries of recall storage without the moment at which they were said.
-pub(super) const RECALL_DATE: Query = query!("recall_date");
+/// Number of recall storage entries to which one request adds the time of their message.
+const SETUP_ROWS: u64 = 5_000;
+/// Maximum number of requests with which one setup adds the times of messages to entries: enough
+/// for a billion entries.
+const SETUP_ROUNDS_MAX: usize = 200_000;
+
+queries! {
+    META_LOAD = "meta_load",
+    META_STORE = "meta_store",
+    RECALL_DATE = "recall_date",
+}
 
 /// Version of the database schema that this program needs.
 pub const SCHEMA: u64 = 6;
 
-/// The first version whose entries of recall storage bear the moment at which they were said.
+/// First schema version in which an entry of recall storage has the time of its message.
 const DATED: u64 = 4;
 
 pub(super) const COLLECTIONS: &str = include_str!("../../../arango-setup/collections.json");
@@ -30,32 +34,32 @@ pub(super) const VIEWS: &str = include_str!("../../../arango-setup/view.json");
 const GRAPHS: &str = include_str!("../../../arango-setup/graph.json");
 const USERS: &str = include_str!("../../../arango-setup/users.json");
 
-/// Who makes and drops indexes.
+/// The database user that creates and drops indexes.
 pub const INDEX_USER: &str = "vctx_index";
-/// The users of a setup, and the variables of their passwords.
+/// The database users that setup creates, each with the environment variable of its password.
 pub const USER_PASSWORDS: [(&str, &str); 3] = [
     ("vctx_rw", "ARANGO_RW_PASSWORD"),
     ("vctx_ro", "ARANGO_RO_PASSWORD"),
     (INDEX_USER, "ARANGO_INDEX_PASSWORD"),
 ];
 
-/// One line of a setup: what, and whether it was made now.
+/// One line in the report of a setup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupReport {
-    /// `collection messages`, `index messages_by_seq`, ….
+    /// Kind and name of the object: `collection messages`, `index messages_by_seq`, ….
     pub what: String,
-    /// Whether this run made it.
+    /// Whether this setup created or changed the object.
     pub made: bool,
 }
 
-/// How `recall_log` lies in a cluster.
+/// How `recall_log` is sharded in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecallSharding {
-    /// `numberOfShards`
+    /// ArangoDB's `numberOfShards`.
     pub shards: u32,
-    /// `shardKeys`
+    /// ArangoDB's `shardKeys`.
     pub shard_keys: Vec<String>,
-    /// `replicationFactor`; 0: as the cluster has it.
+    /// ArangoDB's `replicationFactor`; 0 means the cluster's default.
     pub replication_factor: u32,
 }
 
@@ -65,32 +69,33 @@ impl Default for RecallSharding {
     }
 }
 
-/// Most shards and copies that may be asked for: far beyond any cluster.
+/// Maximum number of shards and replicas that can be configured; far more than any cluster needs.
 const SHARDS_MAX: u32 = 1_000;
 const REPLICATION_MAX: u32 = 10;
 
 impl RecallSharding {
-    /// What is wrong with it. Entries bear the keys of their messages, so that one cannot be logged twice; arangod takes such keys only
-    /// where they choose the shard (1466).
+    /// Returns what is wrong with the sharding, if anything. An entry has the key of its message,
+    /// so that no message is logged twice. arangod accepts keys from its client only if the
+    /// collection is sharded by `_key` (otherwise error 1466).
     pub fn fault(&self) -> Option<String> {
         if self.shards == 0 || self.shards > SHARDS_MAX {
             return Some(format!("shards: use 1 to {SHARDS_MAX}"));
         }
         if self.shard_keys != ["_key"] {
             return Some(
-                "shard_keys: use [\"_key\"]: entries bear the keys of their messages".into(),
+                "shard_keys: use [\"_key\"]: entries have the keys of their messages".into(),
             );
         }
         (self.replication_factor > REPLICATION_MAX)
             .then(|| format!("replication_factor: use 0 to {REPLICATION_MAX}"))
     }
 
-    /// Whether all of the database lies on one DB-Server.
+    /// Returns whether the whole database is on one DB-Server.
     fn one_shard(&self) -> bool {
         self.shards == 1
     }
 
-    /// The definition of a collection as it is sent.
+    /// Returns the definition of a collection, with this sharding.
     fn laid_out(&self, mut definition: Value) -> Value {
         if definition["name"] != "recall_log" {
             return definition;
@@ -105,8 +110,9 @@ impl RecallSharding {
         definition
     }
 
-    /// The definition of an index as it is sent: one that is unique must hold the shard keys, which this does not; that no entry comes twice
-    /// is seen to by its key.
+    /// Returns the definition of an index, adapted to this sharding. A unique index must contain
+    /// the shard keys, so with several shards an index of `recall_log` is not unique; the document
+    /// key prevents duplicate entries.
     fn indexed(&self, mut entry: Value) -> Value {
         if entry["collection"] == "recall_log" && !self.one_shard() {
             entry["index"]["unique"] = false.into();
@@ -115,29 +121,32 @@ impl RecallSharding {
     }
 }
 
-/// What a setup makes beside what always is.
+/// The parts of the database schema that can be configured.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// How `recall_log` lies in a cluster.
+    /// How `recall_log` is sharded in a cluster.
     pub recall: RecallSharding,
-    /// Life of its entries in seconds; none: for ever.
+    /// TTL of recall storage entries, in seconds; `None` for no limit.
     pub recall_ttl_s: Option<u64>,
-    /// Whether an index of ages that is there goes where none is wanted; not where no configuration was read that could have wanted one.
+    /// Whether setup drops an existing TTL index if `recall_ttl_s` is `None`. This is `false` if no
+    /// configuration was read, since the intended TTL is then unknown.
     pub ttl_may_go: bool,
 }
 
-/// Makes the database, its collections, indexes, analyzers, view, graph and least-privilege users. `passwords` gives the
-/// password of a user that has to be made; without one the users are left to the administrator.
+/// Creates the database, its collections, indexes, analyzers, view, graph and least-privilege
+/// users. `passwords` is a function that returns each user's password. Without this function
+/// (`None`), setup creates no users, and the administrator must create them.
 pub async fn set_up(
     endpoint: &Endpoint,
     admin: &Credentials,
     database: &str,
     layout: &Layout,
     passwords: Option<&(dyn Fn(&str) -> String + Sync)>,
-) -> Result<Vec<SetupReport>, Fault> {
+) -> Result<Vec<SetupReport>> {
     let mut reports = Vec::new();
     let system = Admin::connect(endpoint, admin, "_system").await?;
-    // In a cluster all of it lies on one DB-Server; a single server takes the option and has no use for it.
+    // In a cluster, this option puts the whole database on one DB-Server; a single server accepts
+    // the option but ignores it.
     let sharding = if layout.recall.one_shard() { "single" } else { "flexible" };
     let body = json!({"name": database, "options": {"sharding": sharding}});
     let made = accept(system.call(Method::POST, "/_api/database", Some(&body)).await, &[1207])?;
@@ -154,8 +163,7 @@ pub async fn set_up(
         make_users(&system, database, passwords, &mut reports).await?;
     }
     if found != Some(SCHEMA) {
-        let binds = Binds::unscoped([("version", SCHEMA.into())]);
-        db.rows::<u64>(META_STORE, binds).await?;
+        db.rows::<u64>(META_STORE, binds!(none; version = SCHEMA)).await?;
     }
     reports.push(SetupReport {
         what: format!("schema version {SCHEMA}"),
@@ -169,7 +177,7 @@ async fn make_all(
     layout: &Layout,
     reports: &mut Vec<SetupReport>,
     found: Option<u64>,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let mut note = |kind: &str, name: &Value, made| {
         reports
             .push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
@@ -198,7 +206,8 @@ async fn make_all(
         let (status, _) = db.call(Method::POST, "_api/analyzer", Some(&definition)).await?;
         note("analyzer", &definition["name"], status == 201);
     }
-    // Before the view is asked to hold it: so each entry is indexed once.
+    // Entries get the time of their message before the view includes this field, so that the view
+    // indexes each entry only once.
     if found.is_some_and(|version| version < DATED) {
         date_entries(db).await?;
         note("dates of collection", &"recall_log".into(), true);
@@ -223,8 +232,9 @@ async fn make_all(
     Ok(())
 }
 
-/// Gives a graph that was there the edge definitions it should have; true if one was another. Edges stay as they are.
-async fn rejoined(db: &Admin, wanted: &Value) -> Result<bool, Fault> {
+/// Updates the edge definitions of an existing graph, but no edges. Returns `true` if a definition
+/// changed.
+async fn rejoined(db: &Admin, wanted: &Value) -> Result<bool> {
     let path = format!("_api/gharial/{}", wanted["name"].as_str().unwrap_or_default());
     let (_, found) = db.call(Method::GET, &path, None).await?;
     let known = found["graph"]["edgeDefinitions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -245,7 +255,8 @@ async fn rejoined(db: &Admin, wanted: &Value) -> Result<bool, Fault> {
     Ok(changed)
 }
 
-/// Both ends of an edge definition; their order means nothing.
+/// Returns the names of the `from` collections and of the `to` collections of an edge definition.
+/// The names are sorted, since their order has no meaning.
 fn ends_of(definition: &Value) -> [Vec<&str>; 2] {
     ["from", "to"].map(|end| {
         let names = definition[end].as_array().into_iter().flatten();
@@ -255,9 +266,9 @@ fn ends_of(definition: &Value) -> [Vec<&str>; 2] {
     })
 }
 
-/// Gives a collection that was there the validation it should have; true if it had another one. Documents that were valid
-/// before stay as they are: a rule is checked when something is written.
-async fn renewed(db: &Admin, definition: &Value) -> Result<bool, Fault> {
+/// Updates the validation rule of an existing collection. Returns `true` if the rule changed.
+/// Existing documents are not checked: the rule applies to later writes.
+async fn renewed(db: &Admin, definition: &Value) -> Result<bool> {
     let wanted = &definition["schema"];
     if wanted.is_null() {
         return Ok(false);
@@ -272,25 +283,24 @@ async fn renewed(db: &Admin, definition: &Value) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Gives entries that were logged before the fourth schema the moment at which they were said, so many at once.
-async fn date_entries(db: &Admin) -> Result<(), Fault> {
+/// Adds the time of the message to entries written before schema 4, in batches.
+async fn date_entries(db: &Admin) -> Result<()> {
     let mut after = String::new();
     for _ in 0..SETUP_ROUNDS_MAX {
-        let binds =
-            [("after", after.as_str().into()), ("limit", SETUP_ROWS.into()), ("sync", true.into())];
-        let keys: Vec<String> = db.rows(RECALL_DATE, Binds::unscoped(binds)).await?;
+        let binds = binds!(none; after, limit = SETUP_ROWS, sync = true);
+        let keys: Vec<String> = db.rows(RECALL_DATE, binds).await?;
         match keys.into_iter().next_back() {
             Some(last) => after = last,
             None => return Ok(()),
         }
     }
-    let text = format!("more than {SETUP_ROUNDS_MAX} rounds to date entries of recall storage");
+    let text = format!("more than {SETUP_ROUNDS_MAX} requests to add times to entries");
     Err(Fault::new(FaultKind::Garbage, text))
 }
 
-/// Gives a view that was there the links it should have; true if some of it was missing. What it holds beyond that stays; the database
-/// indexes the collection anew before it answers.
-async fn relinked(db: &Admin, definition: &Value) -> Result<bool, Fault> {
+/// Adds missing links to an existing view, and keeps the view's other links. Returns `true` if a
+/// link was missing. The database indexes the linked collection again before it answers.
+async fn relinked(db: &Admin, definition: &Value) -> Result<bool> {
     let name = definition["name"].as_str().unwrap_or_default();
     let path = format!("_api/view/{name}/properties");
     let (_, found) = db.call(Method::GET, &path, None).await?;
@@ -302,7 +312,8 @@ async fn relinked(db: &Admin, definition: &Value) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Whether all that is wanted is there; the database shows more than it was given.
+/// Returns whether a definition contains all wanted fields. It may contain further fields, since
+/// the database adds some.
 fn holds(found: &Value, wanted: &Value) -> bool {
     match wanted {
         Value::Object(wanted) => wanted.iter().all(|(name, wanted)| holds(&found[name], wanted)),
@@ -315,7 +326,7 @@ async fn make_users(
     database: &str,
     passwords: &(dyn Fn(&str) -> String + Sync),
     reports: &mut Vec<SetupReport>,
-) -> Result<(), Fault> {
+) -> Result<()> {
     for entry in listed(USERS)? {
         let name = entry["user"].as_str().unwrap_or_default().to_owned();
         let body = json!({"user": name, "passwd": passwords(&name), "active": true});
@@ -331,7 +342,8 @@ async fn make_users(
         for (path, grant) in grants {
             system.call(Method::PUT, &path, Some(&json!({"grant": grant}))).await?;
         }
-        // To make and drop an index takes `rw` of the database and of the collection (arangod, RestIndexHandler).
+        // To create or drop an index, a user needs `rw` on the database and on the collection
+        // (arangod, RestIndexHandler).
         for collection in
             entry["indexes"].as_array().into_iter().flatten().filter_map(Value::as_str)
         {
@@ -344,12 +356,12 @@ async fn make_users(
     Ok(())
 }
 
-/// The schema version of a database; none if it was never set up.
+/// Returns the schema version of a database; `None` if the database is missing or was never set up.
 pub async fn schema_version(
     endpoint: &Endpoint,
     who: &Credentials,
     database: &str,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>> {
     match Admin::connect(endpoint, who, database).await {
         Ok(db) => version_or_none(&db).await,
         Err(fault) if missing(&fault) => Ok(None),
@@ -357,22 +369,23 @@ pub async fn schema_version(
     }
 }
 
-/// The schema version of a database that is there; none if it was never set up.
-pub async fn version_or_none(db: &Admin) -> Result<Option<u64>, Fault> {
-    match db.rows::<u64>(META_LOAD, Binds::unscoped([])).await {
+/// Returns the schema version of an existing database; `None` if it was never set up.
+pub async fn version_or_none(db: &Admin) -> Result<Option<u64>> {
+    match db.rows::<u64>(META_LOAD, binds!(none;)).await {
         Ok(rows) => Ok(rows.first().copied()),
         Err(fault) if missing(&fault) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
 
-/// No such database (1228) or collection (1203).
+/// Returns whether a fault means that the database (1228) or collection (1203) is missing.
 fn missing(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::Arango { num: 1203 | 1228, .. })
 }
 
-/// Whether something was made; the given error numbers mean that it was there already.
-fn accept(answer: Result<(u16, Value), Fault>, there: &[u16]) -> Result<bool, Fault> {
+/// Returns whether an object was created. The error numbers in `there` mean that the object already
+/// existed.
+fn accept(answer: Result<(u16, Value)>, there: &[u16]) -> Result<bool> {
     match answer {
         Ok(_) => Ok(true),
         Err(Fault { kind: FaultKind::Arango { num, .. }, .. }) if there.contains(&num) => Ok(false),
@@ -380,7 +393,7 @@ fn accept(answer: Result<(u16, Value), Fault>, there: &[u16]) -> Result<bool, Fa
     }
 }
 
-pub(super) fn listed(text: &str) -> Result<Vec<Value>, Fault> {
+pub(super) fn listed(text: &str) -> Result<Vec<Value>> {
     serde_json::from_str(text)
         .map_err(|e| Fault::new(FaultKind::Garbage, format!("setup file: {e}")))
 }

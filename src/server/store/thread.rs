@@ -1,106 +1,98 @@
-//! Threads of clients that send their whole history: where a conversation is known, and the place that an answer takes.
+//! Stores conversation threads of clients that send their whole history: finds the messages of such
+//! a history that are already stored, and stores the thread positions of models' answers.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
-use super::query::{Query, query};
-use vctx_core::limits::{THREAD_FOUND_MAX, THREAD_NEXT_MAX};
+use super::db::{Ro, Rw, binds};
+use super::fault::Result;
+use super::query::queries;
+use vctx_core::memory::conversation::ThreadPosition;
 use vctx_core::memory::core::{Block, System};
 use vctx_core::memory::message::Role;
-use vctx_core::memory::thread::Place;
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Messages at some places.
-pub(super) const FIND: Query = query!("thread_find");
-/// An answer's place.
-pub(super) const MARK: Query = query!("thread_mark");
-/// Texts as they were.
-pub(super) const VERSION_AT: Query = query!("version_at");
+/// Maximum number of messages that one query finds; several agents may have a message at the same
+/// position of a thread.
+const THREAD_FOUND_MAX: u64 = 16;
+/// Maximum number of later messages of the thread that are returned with each found message.
+const THREAD_NEXT_MAX: u64 = 16;
 
-/// A message at one of the places that were asked for.
+queries! {
+    FIND = "thread_find",
+    MARK = "thread_mark",
+    VERSION_AT = "version_at",
+}
+
+/// A message found at one of the requested thread positions.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ThreadRow {
-    /// Which of the places.
+    /// Index of this thread position in the request's list of positions.
     pub at: usize,
-    /// Key of the agent.
+    /// Key of the agent's core.
     pub agent_id: String,
-    /// Place on its number line.
+    /// Position of the message in the agent's log.
     pub seq: u64,
     /// Key of the message.
     pub key: String,
-    /// When it was appended.
+    /// When the message was appended.
     pub created_at: String,
     /// Revision of the agent's core.
     pub rev: String,
-    /// Whether the core has that system text.
+    /// Whether the agent's system text equals the system text in the request.
     pub same_system: bool,
-    /// What follows in its thread.
+    /// Messages that follow this one in the thread.
     pub next: Vec<NextRow>,
 }
 
-/// A message that follows another one in its thread.
+/// A message that follows another message in its thread.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NextRow {
-    /// Digest of its place.
+    /// Digest of the message's position in the thread.
     pub thread: String,
-    /// Place on the number line.
+    /// Position of the message in the agent's log.
     pub seq: u64,
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// When it was appended.
+    /// When the message was appended.
     pub created_at: String,
 }
 
-/// Texts of a core as a copy kept them.
+/// Texts of one version of a core.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Texts {
-    /// Version that they were written with.
+    /// Number of the version.
     pub version: u64,
-    /// System text.
+    /// System text of the core.
     pub system: System,
-    /// Blocks.
+    /// Blocks of the core.
     pub working_blocks: Vec<Block>,
 }
 
-/// Messages of a tenant at the given places; `agent_id` looks at one agent alone.
+/// Returns the messages at the given thread positions. Searches all agents of the tenant, or only
+/// the agent `agent_id`.
 pub async fn threads(
     ro: &Ro,
     tenant: &str,
     agent_id: Option<&str>,
     threads: &[&str],
     system: &str,
-) -> Result<Vec<ThreadRow>, Fault> {
+) -> Result<Vec<ThreadRow>> {
     let place = |(at, thread): (usize, &&str)| json!({"at": at, "thread": thread});
     let places: Value = threads.iter().enumerate().map(place).collect();
-    let binds = Binds::unscoped([
-        ("tenant", tenant.into()),
-        ("agent_id", json!(agent_id)),
-        ("places", places),
-        ("system", system.into()),
-        ("limit", THREAD_FOUND_MAX.into()),
-        ("next", THREAD_NEXT_MAX.into()),
-    ]);
+    let binds = binds!(none;
+        tenant, agent_id, places, system, limit = THREAD_FOUND_MAX, next = THREAD_NEXT_MAX
+    );
     ro.rows(FIND, binds).await
 }
 
-/// Gives an answer its place in a thread; one that has a place keeps it.
-pub async fn mark_thread(rw: &Rw, scope: &Scope, seq: u64, place: &Place) -> Result<(), Fault> {
-    let binds = Binds::of(
-        scope,
-        [
-            ("seq", seq.into()),
-            ("thread", place.thread.as_str().into()),
-            ("follows", place.follows.as_str().into()),
-            ("sync", rw.sync.into()),
-        ],
-    );
+/// Stores the thread position of a model's answer, unless the answer has one already.
+pub async fn mark_thread(rw: &Rw, scope: &Scope, seq: u64, place: &ThreadPosition) -> Result<()> {
+    let binds = binds!(scope; seq, thread = place.thread, follows = place.follows, sync = rw.sync);
     rw.rows::<Value>(MARK, binds).await.map(|_| ())
 }
 
-/// The texts of a core that held before a moment.
-pub async fn texts_before(ro: &Ro, scope: &Scope, moment: &str) -> Result<Option<Texts>, Fault> {
-    let binds = Binds::of(scope, [("moment", moment.into())]);
-    Ok(ro.rows::<Texts>(VERSION_AT, binds).await?.into_iter().next())
+/// Returns the texts of a core that were current just before `moment`.
+pub async fn texts_before(ro: &Ro, scope: &Scope, moment: &str) -> Result<Option<Texts>> {
+    ro.row::<Texts>(VERSION_AT, binds!(scope; moment)).await
 }

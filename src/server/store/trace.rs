@@ -1,67 +1,64 @@
-//! Traces: entries of a memory by their ids, and one step from some of them.
+//! Loads items of a memory by id, and follows their relations by one step of a trace.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
-use vctx_core::limits::{TRACE_CHARS_MAX, TRACE_EDGES_MAX, TRACE_REACH_SEQS};
-use vctx_core::policy::{Place, Scope, TraceQuery, Vertex};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
+use vctx_core::limits::TRACE_CHARS_MAX;
+use vctx_core::trust::{Scope, TraceQuery, Vertex, VertexId};
 
-/// Entries.
-pub(super) const LOAD: Query = query!("trace_load");
-/// One step.
-pub(super) const STEP: Query = query!("trace_step");
+/// Number of positions before and after a message among which the message's neighbours are searched
+/// for; copies and spooled entries do not count as neighbours.
+const TRACE_REACH_SEQS: u64 = 64;
+/// Maximum number of chunks made from one message that a step of a trace sorts.
+const TRACE_EDGES_MAX: u64 = 1_024;
 
-/// An edge that a step found.
+queries! {
+    LOAD = "trace_load",
+    STEP = "trace_step",
+}
+
+/// An edge that a step of a trace found.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Led {
-    /// Place in the list of the entry that it leads away from.
+    /// Index, in the list of start items, of the item at which the edge begins.
     pub of: u64,
-    /// The relation.
+    /// Name of the relation.
     pub by: String,
-    /// The id that it leads to.
+    /// Id of the item at which the edge ends.
     pub to: String,
-    /// What the edge says.
+    /// Attributes of the edge, if any.
     pub detail: Option<Map<String, Value>>,
 }
 
-/// The agent's entries at some places, in no order; those that are not there are left out.
-pub async fn vertices(ro: &Ro, scope: &Scope, places: &[Place]) -> Result<Vec<Vertex>, Fault> {
+/// Returns the agent's memory items with the given ids, in any order; leaves out missing items.
+pub async fn vertices(ro: &Ro, scope: &Scope, places: &[VertexId]) -> Result<Vec<Vertex>> {
     let (mut messages, mut chunks, mut versions, mut cores) = (vec![], vec![], vec![], vec![]);
     let mut seq = None;
     for place in places {
         match place {
-            Place::Seq(number) => seq = Some(*number),
-            Place::Message(key) => messages.push(key),
-            Place::Chunk(key) => chunks.push(key),
-            Place::Version(key) => versions.push(key),
-            Place::Agent(key) => cores.push(key),
+            VertexId::Seq(number) => seq = Some(*number),
+            VertexId::Message(key) => messages.push(key),
+            VertexId::Chunk(key) => chunks.push(key),
+            VertexId::Version(key) => versions.push(key),
+            VertexId::Agent(key) => cores.push(key),
         }
     }
-    let binds = Binds::of(
-        scope,
-        [
-            ("messages", json!(messages)),
-            ("seq", json!(seq)),
-            ("chunks", json!(chunks)),
-            ("versions", json!(versions)),
-            ("cores", json!(cores)),
-            ("chars_max", TRACE_CHARS_MAX.into()),
-        ],
-    );
+    let binds = binds!(scope; messages, seq, chunks, versions, cores, chars_max = TRACE_CHARS_MAX);
     ro.rows(LOAD, binds).await
 }
 
-/// Where entries lead. `starts`: each with its place in the list; `fan`: most ends of one by one relation.
+/// Returns the edges that begin at the given items. `starts` lists these items, each with its
+/// index. `fan` is the maximum number of edges that are returned for one item and one relation.
 pub async fn led(
     ro: &Ro,
     scope: &Scope,
     starts: &[(u64, &Vertex)],
     query: &TraceQuery,
     fan: u64,
-) -> Result<Vec<Led>, Fault> {
+) -> Result<Vec<Led>> {
     let starts: Vec<Value> = starts
         .iter()
         .map(|(of, vertex)| {
@@ -70,16 +67,9 @@ pub async fn led(
                 "summary": vertex.summary})
         })
         .collect();
-    let binds = Binds::of(
-        scope,
-        [
-            ("starts", Value::Array(starts)),
-            ("follow", json!(query.follow)),
-            ("around", query.around.into()),
-            ("reach", TRACE_REACH_SEQS.into()),
-            ("fan", fan.into()),
-            ("edges_max", TRACE_EDGES_MAX.into()),
-        ],
+    let binds = binds!(scope;
+        starts = Value::Array(starts), follow = query.follow, around = query.around,
+        reach = TRACE_REACH_SEQS, fan, edges_max = TRACE_EDGES_MAX
     );
     ro.rows(STEP, binds).await
 }

@@ -1,4 +1,5 @@
-//! A stream transaction: begun with its collections named, closed exactly once, never committed late.
+//! A stream transaction: it names its collections when it begins, is closed exactly once, and is
+//! never committed after a long idle time.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,12 +12,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::db::{Binds, Rw};
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Result};
 use super::query::Query;
 use super::uds::UdsClient;
+use crate::limits::LEFTOVER_MS;
+use crate::store::limits::BATCH_ROWS;
 use vctx_base::clock;
 use vctx_base::metric;
-use vctx_core::limits::{BATCH_ROWS, LEFTOVER_MS, TRANSACTION_BYTES_MAX, TRANSACTION_IDLE_MS_MAX};
+use vctx_core::limits::TRANSACTION_BYTES_MAX;
+
+/// Longest idle time after which a stream transaction is still used, in milliseconds by this
+/// server's clock. The database's own limit is 60 s; after that time, the database's answer to a
+/// commit may be wrong (see ArangoDB's source code).
+const TRANSACTION_IDLE_MS_MAX: u64 = 45_000;
 
 /// A running stream transaction.
 pub(super) struct Stream<'a> {
@@ -25,30 +33,31 @@ pub(super) struct Stream<'a> {
     last_used: Mutex<Instant>,
 }
 
-/// What became of a commit.
+/// Outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Committed {
-    /// It is durable.
+    /// The commit is durable.
     Yes,
-    /// It never will be.
+    /// The transaction is not committed, and never will be.
     No,
-    /// Nobody knows: the idempotency key decides.
+    /// The outcome is unknown; only the record of the idempotency key shows it.
     Unknown,
 }
 
-/// Times a transaction is asked for its status, or aborted, while answers are lost.
-const SETTLE_TRIES_MAX: u32 = 5;
-/// Pause before it is asked again.
-const SETTLE_PAUSE: Duration = Duration::from_millis(20);
+/// Maximum number of requests for a transaction's status, or for its abort, while answers are lost.
+const STATUS_TRIES_MAX: u32 = 5;
+/// Pause between two requests for the status or abort of a transaction.
+const STATUS_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether nobody knows if the request arrived.
+/// Returns whether the answer is missing or unusable, so that it is unknown whether the request was
+/// executed.
 fn lost(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::Lost | FaultKind::Unreachable | FaultKind::Garbage)
 }
 
 impl<'a> Stream<'a> {
-    /// Begins with exactly these collections; nothing else may be touched.
-    pub(super) async fn begin(rw: &'a Rw, read: &[&str], write: &[&str]) -> Result<Self, Fault> {
+    /// Begins a transaction with exactly the given collections; its queries can use no others.
+    pub(super) async fn begin(rw: &'a Rw, read: &[&str], write: &[&str]) -> Result<Self> {
         let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let collections =
             TransactionCollections::builder().read(names(read)).write(names(write)).build();
@@ -62,13 +71,14 @@ impl<'a> Stream<'a> {
         Ok(Self { rw, transaction: Some(transaction), last_used: Mutex::new(clock::now()) })
     }
 
-    /// Runs a query inside. All rows must come in the first batch: arangors' own loop loses the last of several
-    /// (`Transaction::aql_query`, 0.6.0), and no write of ours returns more than `BATCH_ROWS`.
+    /// Runs a query inside the transaction. All rows must be in the first batch, since arangors'
+    /// own loop loses the last of several batches (`Transaction::aql_query`, 0.6.0). No write of
+    /// the server returns more than `BATCH_ROWS`.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
-    ) -> Result<Vec<R>, Fault> {
+    ) -> Result<Vec<R>> {
         self.check_idle()?;
         metrics::counter!(metric::STORE_TRIPS, "socket" => "rw").increment(1);
         let request =
@@ -84,14 +94,20 @@ impl<'a> Stream<'a> {
         Ok(answer.result)
     }
 
-    /// Commits, and asks the database whether it did: a commit that comes too late may be answered with success and not be one.
-    pub(super) async fn commit(mut self) -> Result<Committed, Fault> {
+    /// Returns whether a query inside the transaction wrote something.
+    pub(super) async fn wrote(&self, query: Query, binds: Binds) -> Result<bool> {
+        Ok(!self.rows::<Value>(query, binds).await?.is_empty())
+    }
+
+    /// Commits the transaction, and then reads its status, since the database may report success
+    /// for a late commit without committing.
+    pub(super) async fn commit(mut self) -> Result<Committed> {
         self.check_idle()?;
         let Some(transaction) = self.transaction.take() else { return Ok(Committed::No) };
         let answer = transaction.commit().await.map_err(Fault::from);
         let outcome = match answer {
-            Ok(Status::Committed) => self.settle(transaction.id()).await,
-            Err(fault) if lost(&fault) => self.settle(transaction.id()).await,
+            Ok(Status::Committed) => self.fate_of(transaction.id()).await,
+            Err(fault) if lost(&fault) => self.fate_of(transaction.id()).await,
             Ok(_) => Committed::No,
             Err(fault) if fault.passing() => Committed::Unknown,
             Err(fault) => {
@@ -107,7 +123,8 @@ impl<'a> Stream<'a> {
         Ok(outcome)
     }
 
-    /// Gives everything up. Repeated, because a transaction that stays open keeps its locks until it idles out.
+    /// Aborts the transaction. Repeats lost requests, since an open transaction keeps its locks
+    /// until its idle timeout.
     pub(super) async fn abort(mut self) {
         let Some(transaction) = self.transaction.take() else { return };
         count("aborted");
@@ -115,76 +132,82 @@ impl<'a> Stream<'a> {
     }
 
     async fn abort_by_id(&self, id: &str) {
-        for _ in 0..SETTLE_TRIES_MAX {
+        for _ in 0..STATUS_TRIES_MAX {
             match self.call(Method::DELETE, id).await {
-                Err(fault) if lost(&fault) => tokio::time::sleep(SETTLE_PAUSE).await,
+                Err(fault) if lost(&fault) => tokio::time::sleep(STATUS_PAUSE).await,
                 Ok(_) => return,
                 Err(fault) => return tracing::debug!(%fault, "nothing to abort"),
             }
         }
-        tracing::debug!("abort not answered; the database drops the transaction when it idles");
+        tracing::debug!("abort not answered; the idle timeout will end the transaction");
     }
 
-    /// Finds out what became of a commit whose answer does not say. One that never arrived is sent again.
-    async fn settle(&self, id: &str) -> Committed {
-        for _ in 0..SETTLE_TRIES_MAX {
+    /// Finds the outcome of a commit whose answer was unclear. If the transaction is still running,
+    /// sends the commit again.
+    async fn fate_of(&self, id: &str) -> Committed {
+        for _ in 0..STATUS_TRIES_MAX {
             match self.call(Method::GET, id).await {
                 Ok(answer) => match answer["result"]["status"].as_str() {
                     Some("committed") => return Committed::Yes,
                     Some("aborted") => return Committed::No,
                     Some("running") => {
                         if let Err(fault) = self.call(Method::PUT, id).await {
-                            tracing::debug!(%fault, "the commit is sent again");
+                            tracing::debug!(%fault, "the repeated commit got an error");
                         }
                     }
                     _ => return Committed::Unknown,
                 },
-                Err(fault) if lost(&fault) => tokio::time::sleep(SETTLE_PAUSE).await,
+                Err(fault) if lost(&fault) => tokio::time::sleep(STATUS_PAUSE).await,
                 Err(_) => return Committed::Unknown,
             }
         }
-        // Nothing may stay open behind us; what was committed is not touched by this.
+        // The transaction must not stay open. If it was committed after all, the abort has no
+        // effect.
         self.abort_by_id(id).await;
         Committed::Unknown
     }
 
-    /// A request about a transaction; arangors has no call for the status, and its others cannot be repeated.
-    async fn call(&self, method: Method, id: &str) -> Result<Value, Fault> {
+    /// Sends a request about a transaction. arangors has no method for the status, and its other
+    /// methods cannot be repeated.
+    async fn call(&self, method: Method, id: &str) -> Result<Value> {
         let path = format!("_api/transaction/{id}");
         self.rw.link.call(method, &path, None).await.map(|(_, answer)| answer)
     }
 
-    fn running(&self) -> Result<&Transaction<UdsClient>, Fault> {
+    fn running(&self) -> Result<&Transaction<UdsClient>> {
         self.transaction
             .as_ref()
             .ok_or_else(|| Fault::new(FaultKind::Garbage, "transaction is closed"))
     }
 
-    fn check_idle(&self) -> Result<(), Fault> {
+    fn check_idle(&self) -> Result<()> {
         let idle = self.last_used.lock().expect("no holder panics").elapsed();
         if idle < Duration::from_millis(TRANSACTION_IDLE_MS_MAX) {
             return Ok(());
         }
         Err(Fault::new(
             FaultKind::Arango { status: 410, num: 1654 },
-            "transaction idled too long to be trusted",
+            "the transaction was idle for too long and is no longer used",
         ))
     }
 }
 
-/// Running transactions of our user that were seen while a call could not get through, and since when.
+/// The transactions that were running when calls of this server waited for a lock, each with the
+/// time when this server first saw it.
 ///
-/// A server that was killed leaves its transaction behind, with locks, until it idles out (60 s). A living one ends in
-/// milliseconds, so one that is still there after [`LEFTOVER_MS`] is aborted; should it live after all, its call is repeated
-/// under its idempotency key.
+/// A killed server's transaction keeps its locks until its idle timeout (60 s). A normal
+/// transaction ends within milliseconds, so a transaction older than `LEFTOVER_MS` is aborted. If
+/// the server of an aborted transaction is alive after all, it repeats the call with the call's
+/// idempotency key.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     seen: HashMap<String, Instant>,
 }
 
 impl Leftovers {
-    /// Looks once, and aborts what has been there for too long.
-    pub async fn look(&mut self, rw: &Rw) -> Result<(), Fault> {
+    /// Reads the running transactions once, and aborts those that were first seen more than
+    /// `LEFTOVER_MS` ago.
+    pub async fn look(&mut self, rw: &Rw) -> Result<()> {
         let (_, answer) = rw.link.call(Method::GET, "_api/transaction", None).await?;
         let running: Vec<&str> = answer["transactions"]
             .as_array()
@@ -198,7 +221,7 @@ impl Leftovers {
             let since = *self.seen.entry(id.to_owned()).or_insert_with(clock::now);
             if since.elapsed() > Duration::from_millis(LEFTOVER_MS) {
                 rw.link.call(Method::DELETE, &format!("_api/transaction/{id}"), None).await?;
-                tracing::info!(id, "aborted a transaction that somebody left behind");
+                tracing::info!(id, "aborted a transaction that was left open");
             }
         }
         Ok(())
@@ -210,7 +233,7 @@ fn count(outcome: &'static str) {
 }
 
 impl Drop for Stream<'_> {
-    /// A transaction that nobody closed is aborted in the background, so that it keeps no locks.
+    /// Aborts a dropped transaction in the background, so that it keeps no locks.
     fn drop(&mut self) {
         if let (Some(transaction), Ok(runtime)) =
             (self.transaction.take(), tokio::runtime::Handle::try_current())

@@ -1,4 +1,4 @@
-//! Requests to the database, counted for the call that makes them.
+//! Counts the database requests of a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +19,17 @@ tokio::task_local! {
     static COUNTS: Arc<Counts>;
 }
 
-/// Requests of one call.
+/// How many database requests a call sent, and how many of them were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trips {
-    /// Sent.
+    /// Number of sent requests.
     pub sent: u64,
-    /// Answered with something other than a fault of the server; a refusal (409, 412) is an answer.
+    /// Number of requests that got an answer with a status below 500; a refusal (409, 412) counts
+    /// as an answer.
     pub answered: u64,
 }
 
-/// Does the work and counts its requests.
+/// Runs a future, and counts the database requests that it sends.
 pub async fn counted<T>(work: impl Future<Output = T>) -> (T, Trips) {
     let counts = Arc::<Counts>::default();
     let done = COUNTS.scope(Arc::clone(&counts), work).await;
@@ -36,12 +37,12 @@ pub async fn counted<T>(work: impl Future<Output = T>) -> (T, Trips) {
     (done, Trips { sent: load(&counts.sent), answered: load(&counts.answered) })
 }
 
-/// Notes a request that begins. One that is given up meanwhile stays without an answer.
-pub(super) fn sent() {
+/// Counts a request as sent. A sent request that is abandoned is never counted as answered.
+pub(super) fn count_request() {
     note(|counts| &counts.sent);
 }
 
-/// Notes how it ended.
+/// Counts the request as answered. If it got no answer, a metric counts the reason instead.
 pub(super) fn ended(answer: &Result<Response<String>, ClientError>) {
     match unanswered(answer) {
         None => note(|counts| &counts.answered),
@@ -51,7 +52,7 @@ pub(super) fn ended(answer: &Result<Response<String>, ClientError>) {
 
 fn note(which: impl Fn(&Counts) -> &AtomicU64) {
     let noted = COUNTS.try_with(|counts| which(counts).fetch_add(1, Ordering::Relaxed));
-    // Outside of a call (start, probes) nobody counts.
+    // Requests that do not belong to a call (at the server's start, in probes) are not counted.
     noted.unwrap_or_default();
 }
 
@@ -78,7 +79,7 @@ mod tests {
         let lost = Err(ClientError::HttpClient(format!("{LOST}closed")));
         let (_, trips) = counted(async {
             for one in [answer(200), answer(409), answer(412), answer(500), answer(503), lost] {
-                sent();
+                count_request();
                 ended(&one);
             }
         })
@@ -88,13 +89,13 @@ mod tests {
 
     #[tokio::test]
     async fn each_call_counts_its_own() {
-        let one = counted(async { sent() });
+        let one = counted(async { count_request() });
         let two = counted(async {
-            sent();
-            sent();
+            count_request();
+            count_request();
         });
         let ((_, one), (_, two)) = tokio::join!(one, two);
         assert_eq!((one.sent, two.sent), (1, 2));
-        sent();
+        count_request();
     }
 }

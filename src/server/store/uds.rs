@@ -1,4 +1,5 @@
-//! arangors' HTTP client over a Unix socket: pooled, bounded, with a deadline, and with faults sorted by what may be done next.
+//! HTTP client for arangors over a Unix socket, with a connection pool, limits, and a deadline for
+//! each request; it classifies faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +19,15 @@ use tokio::sync::Semaphore;
 use super::db::num_of;
 use super::fault::{Fault, GARBAGE, LOST, UNREACHABLE};
 use super::trips;
+use crate::limits::{STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX};
 use vctx_base::metric;
-use vctx_core::limits::{
-    POOL_IDLE_MAX, POOL_IDLE_S, STORE_ANSWER_BYTES_MAX, STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX,
-};
+use vctx_core::limits::{POOL_IDLE_MAX, POOL_IDLE_S};
 
-/// The client. Clones share the pool; each has its own headers, since a transaction adds one.
+/// Maximum length of a database answer, in bytes.
+const STORE_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The HTTP client. Clones share the connection pool but have their own headers, since a
+/// transaction adds a header.
 #[derive(Clone)]
 pub(super) struct UdsClient {
     headers: HeaderMap,
@@ -33,12 +37,14 @@ pub(super) struct UdsClient {
 struct Shared {
     client: Client<UnixConnector, Full<Bytes>>,
     in_flight: Semaphore,
-    /// Whether the database has refused a write that any other would have been refused like, and has taken none of ours since.
+    /// Whether the database has refused a write for a reason that affects all writes, and has
+    /// accepted none since.
     refused: AtomicBool,
 }
 
 impl UdsClient {
-    /// A request that arangors has no right call for; counted apart from its own.
+    /// Sends a request for which arangors has no method; the metrics count such requests
+    /// separately.
     pub(super) async fn raw(
         &self,
         request: Request<String>,
@@ -46,7 +52,7 @@ impl UdsClient {
         self.send(request, "raw").await
     }
 
-    /// A query, whose answer is read where its rows are wanted; counted apart as well.
+    /// Sends a query whose answer the caller parses; the metrics count such queries separately.
     pub(super) async fn query(
         &self,
         request: Request<String>,
@@ -62,7 +68,7 @@ impl UdsClient {
         metrics::counter!(metric::STORE_REQUESTS, "path" => path).increment(1);
         let _permit = self.shared.in_flight.acquire().await.map_err(|e| fault(UNREACHABLE, &e))?;
         let limit = Duration::from_millis(STORE_ANSWER_MS_MAX);
-        trips::sent();
+        trips::count_request();
         let answer = match tokio::time::timeout(limit, self.exchange(request)).await {
             Ok(answer) => answer,
             Err(late) => Err(fault(LOST, &late)),
@@ -74,12 +80,13 @@ impl UdsClient {
         answer
     }
 
-    /// Whether a write was refused here as every other one is refused, and none was told to be taken since.
+    /// Returns whether the database has refused a write for a reason that affects all writes, and
+    /// has accepted none since.
     pub(super) fn was_refused(&self) -> bool {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes that a write was taken.
+    /// Records that the database has accepted a write.
     pub(super) fn is_accepted(&self) {
         self.shared.refused.store(false, Ordering::Relaxed);
     }
@@ -111,7 +118,7 @@ impl UdsClient {
     }
 }
 
-/// Whether that answer says that the database takes no writes.
+/// Returns whether an answer means that the database accepts no writes.
 fn refuses_writes(answer: &Response<String>) -> bool {
     let status = answer.status().as_u16();
     matches!(status, 403 | 500)

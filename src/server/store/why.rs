@@ -1,47 +1,54 @@
-//! What the life of a fact and the reasons of a prompt are told from.
+//! Loads the rows for the history of a fact and for the explanation of a prompt.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::core::VERSIONS;
-use super::db::{Binds, Ro};
-use super::fault::Fault;
-use super::query::{Query, query};
-use vctx_core::limits::{WHY_LOOKED_MAX, WHY_SAID_MAX, WHY_SCAN_ROWS};
+use super::db::{Ro, binds};
+use super::fault::Result;
+use super::query::queries;
+use crate::limits::WHY_SCAN_ROWS;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::prompt::{Marks, Texts};
-use vctx_core::policy::Scope;
+use vctx_core::trust::Scope;
 
-/// Messages that hold a text.
-pub(super) const SAYS: Query = query!("message_says");
-/// Marks of prompts.
-pub(super) const MARKS: Query = query!("prompt_marks");
-/// What stood outside of a window.
-pub(super) const OUTSIDE: Query = query!("prompt_outside");
+/// Maximum number of messages in the history of a fact; the history contains the newest messages.
+const WHY_SAID_MAX: u64 = 50;
+/// Maximum number of entries of recall storage that are examined to find the last evicted message.
+/// This number includes entries that no eviction wrote.
+const WHY_LOOKED_MAX: u64 = 1_024;
 
-/// A message, and the entry of recall storage that it became.
+queries! {
+    SAYS = "message_says",
+    MARKS = "prompt_marks",
+    OUTSIDE = "prompt_outside",
+}
+
+/// A message, with data of its recall storage entry.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SaidRow {
-    /// The message.
+    /// The message itself.
     pub message: Message,
-    /// The eviction that logged it; none for direct writes, and while it is not logged.
+    /// Id of the eviction that logged the message; `None` if the message is still in the queue, or
+    /// if it came to recall storage without an eviction.
     pub batch: Option<String>,
-    /// When it was logged, in milliseconds since 1970.
+    /// When the message was logged, in milliseconds since 1970.
     pub logged_ms: Option<u64>,
-    /// Revision of the summary that stood for it then.
+    /// Revision of the summary that covers the message since its eviction.
     pub summary_rev: Option<u64>,
 }
 
-/// Messages that may say something.
+/// Messages that may contain a fact.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct SaidRows {
-    /// Those that hold the text or the words, the newest first.
+    /// Messages that contain the text or all of the words, newest first.
     pub said: Vec<SaidRow>,
-    /// Those that a search found.
+    /// Messages that a recall search found.
     pub found: Vec<SaidRow>,
 }
 
-/// Messages below a place that hold a text in lower case or all of some words, among the newest; and some by id.
+/// Returns the newest messages before a position that contain a text (in lower case) or all of some
+/// words; also returns the messages with the given ids.
 pub async fn says(
     ro: &Ro,
     scope: &Scope,
@@ -49,49 +56,29 @@ pub async fn says(
     words: &[String],
     ids: &[String],
     before_seq: u64,
-) -> Result<SaidRows, Fault> {
-    let binds = [
-        ("text", text.into()),
-        ("words", json!(words)),
-        ("ids", json!(ids)),
-        ("before_seq", before_seq.into()),
-        ("scan", WHY_SCAN_ROWS.into()),
-        ("limit", WHY_SAID_MAX.into()),
-    ];
-    let rows: Vec<SaidRows> = ro.rows(SAYS, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+) -> Result<SaidRows> {
+    let binds = binds!(scope;
+        text, words, ids, before_seq, scan = WHY_SCAN_ROWS, limit = WHY_SAID_MAX
+    );
+    Ok(ro.row(SAYS, binds).await?.unwrap_or_default())
 }
 
-/// Copies of texts from a version on, oldest first.
-pub async fn texts(
-    ro: &Ro,
-    scope: &Scope,
-    from_version: u64,
-    limit: u64,
-) -> Result<Vec<Texts>, Fault> {
-    let binds = [("from_version", from_version.into()), ("limit", limit.into())];
-    ro.rows(VERSIONS, Binds::of(scope, binds)).await
+/// Returns core versions from a version number on, oldest first.
+pub async fn texts(ro: &Ro, scope: &Scope, from_version: u64, limit: u64) -> Result<Vec<Texts>> {
+    ro.rows(VERSIONS, binds!(scope; from_version, limit)).await
 }
 
-/// Marks of prompts from a turn on, in order.
-pub async fn marks(
-    ro: &Ro,
-    scope: &Scope,
-    from_turn: u64,
-    limit: u64,
-) -> Result<Vec<Marks>, Fault> {
-    let binds = [("from_turn", from_turn.into()), ("limit", limit.into())];
-    ro.rows(MARKS, Binds::of(scope, binds)).await
+/// Returns prompts from the given turn on, in the order of turns: for each prompt, the fields that
+/// identify the texts that the prompt showed.
+pub async fn marks(ro: &Ro, scope: &Scope, from_turn: u64, limit: u64) -> Result<Vec<Marks>> {
+    ro.rows(MARKS, binds!(scope; from_turn, limit)).await
 }
 
-/// What stood outside of a window that began and ended at these places.
-pub async fn outside(ro: &Ro, scope: &Scope, head_seq: u64, next_seq: u64) -> Result<Value, Fault> {
-    let binds = [
-        ("head_seq", head_seq.into()),
-        ("next_seq", next_seq.into()),
-        ("looked", WHY_LOOKED_MAX.into()),
-        ("limit", WHY_SAID_MAX.into()),
-    ];
-    let rows: Vec<Value> = ro.rows(OUTSIDE, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
+/// Returns what the queue of a past window did not contain: the last message that was evicted
+/// before that window, the event of that eviction, and the entries between `head_seq` and
+/// `next_seq` that came to recall storage without an eviction. `head_seq` and `next_seq` are the
+/// beginning and the end of that queue.
+pub async fn outside(ro: &Ro, scope: &Scope, head_seq: u64, next_seq: u64) -> Result<Value> {
+    let binds = binds!(scope; head_seq, next_seq, looked = WHY_LOOKED_MAX, limit = WHY_SAID_MAX);
+    Ok(ro.row(OUTSIDE, binds).await?.unwrap_or_default())
 }

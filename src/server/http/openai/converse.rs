@@ -1,31 +1,39 @@
-//! Brings a conversation to its place: finds what is known of it, makes the agent or branch where there is none, appends what is new.
+//! Stores a client's conversation in an agent: finds its known messages, creates a missing agent or
+//! a branch, and appends the new messages.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::executor::{CallRequest, Executor, Guard, Placed};
+use crate::limits::RUN_WAIT_MS;
 use vctx_base::clock;
 use vctx_core::dialect::understood;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{RUN_WAIT_MS, THREAD_ANSWER_ROWS, THREAD_TRIES_MAX};
 use vctx_core::memory::Encoding;
+use vctx_core::memory::conversation::{ClientCall, ThreadPosition, after, beginning, places};
 use vctx_core::memory::message::{Message, Role};
-use vctx_core::memory::thread::{Place, SeenCall, after, beginning, places};
 use vctx_core::openai::{
-    Conversation, Decision, Found, Named, Next, Sight, Visible, branch_name, decide, fresh_name,
-    visible,
+    Conversation, Decision, KnownMessage, Next, RequestedAgent, Sight, Visible, branch_name,
+    decide, fresh_name, visible,
 };
-use vctx_core::policy::Principal;
 use vctx_core::tools::{AppendFifo, Call, NewAgent, PatchAgent, Tool, decode_as};
+use vctx_core::trust::Principal;
 
-/// Whether a name is that of a tool of the memory, which no client may use for one of its own.
-pub(super) fn ours(name: &str) -> bool {
-    Tool::named(name).is_ok()
+/// Maximum number of messages of a run from which an answer is built.
+const THREAD_ANSWER_ROWS: u64 = 1_000;
+/// Maximum number of attempts to store a request while other callers write to the agent.
+const THREAD_TRIES_MAX: usize = 64;
+
+/// Returns whether a name belongs to a memory tool; clients must not use these names for their own
+/// tools.
+pub(super) fn is_memory_tool(name: &str) -> bool {
+    Tool::by_name(name).is_ok()
 }
 
-/// What the client of a conversation sees of a call: of its own tools the call, of the memory's what it says to the user.
-pub(super) fn sight(conversation: &Conversation) -> impl Fn(&SeenCall) -> Sight {
+/// Returns which part of a call the client sees: the whole call of a client tool, but only the text
+/// that a memory tool's call sends to the user.
+pub(super) fn sight(conversation: &Conversation) -> impl Fn(&ClientCall) -> Sight {
     |call| {
         if conversation.has_tool(&call.name) {
             return Sight::Call;
@@ -34,105 +42,111 @@ pub(super) fn sight(conversation: &Conversation) -> impl Fn(&SeenCall) -> Sight 
             return Sight::Nothing;
         };
         let meant = understood(&call.name, arguments).ok();
-        let shown = meant.as_ref().and_then(|meant| meant.shown());
+        let shown = meant.as_ref().and_then(|meant| meant.user_text());
         shown.map_or(Sight::Nothing, |text| Sight::Text(text.to_owned()))
     }
 }
 
-/// One request on its way to its place.
+/// A request to store a conversation.
 pub(super) struct Converse<'a> {
     pub(super) executor: &'a Executor,
     pub(super) principal: &'a Principal,
-    pub(super) named: &'a Named,
+    pub(super) requested: &'a RequestedAgent,
     pub(super) conversation: &'a Conversation,
-    /// Window of an agent that has to be made, in tokens.
+    /// Size of a new agent's window, in tokens.
     pub(super) window: u64,
 }
 
-/// A conversation whose every message stands in an agent.
+/// A conversation whose messages are all stored in one agent.
 #[derive(Clone, Debug)]
-pub(super) struct Settled {
-    /// The agent.
+pub(super) struct StoredConversation {
     pub(super) agent: String,
-    /// Place of the last message in the thread: its digest is the key of the run.
-    pub(super) place: Place,
-    /// Place of that message on the number line.
+    /// Position of the conversation's last message in the thread. The digest of this position is
+    /// the idempotency key of the run.
+    pub(super) position: ThreadPosition,
+    /// Position (`seq`) of the conversation's last message in the agent's log.
     pub(super) seq: u64,
-    /// When it was appended, in ISO form.
+    /// When the conversation's last message was appended, in ISO form.
     pub(super) created_at: String,
-    /// The answer, where it was given before.
+    /// The answer to an earlier, equal request, if any.
     pub(super) known: Option<Visible>,
-    /// Agent and seq that this request parted from.
+    /// The agent and position at which this request branched off, if it did.
     pub(super) branch: Option<(String, u64)>,
 }
 
-/// Where a request goes on, before it is there.
-struct Goal {
+/// The agent in which a request continues its conversation.
+struct Target {
     agent: String,
-    /// First message of the request that is new there.
+    /// Index of the request's first message that the agent does not have.
     from: usize,
-    /// Revision of the agent on which nothing else was said at this place.
+    /// The agent's revision, if the search found that no message follows the conversation's last
+    /// known message.
     rev: Option<String>,
-    /// Whether the system text of the request is the agent's.
+    /// Whether the request has the same system text as the agent.
     same_system: bool,
     branch: Option<(String, u64)>,
 }
 
-/// What one look came to.
-enum Looked {
-    Known(Settled),
-    Goal(Goal),
+/// What the search for the conversation found.
+enum LookUp {
+    Known(StoredConversation),
+    Target(Target),
 }
 
 impl Converse<'_> {
-    /// Brings the conversation to its place.
-    pub(super) async fn settle(&self) -> Result<Settled> {
-        let (all, base) = self.places().await?;
+    /// Appends the conversation's new messages to its agent.
+    pub(super) async fn store(&self) -> Result<StoredConversation> {
+        let (all, base) = self.positions().await?;
         for _ in 0..THREAD_TRIES_MAX {
-            let goal = match self.look(&all, base).await? {
-                Looked::Known(settled) => return Ok(settled),
-                Looked::Goal(goal) => goal,
+            let target = match self.look_up(&all, base).await? {
+                LookUp::Known(stored) => return Ok(stored),
+                LookUp::Target(target) => target,
             };
-            match self.append(&goal, &all[base..]).await {
-                // Something was said in the agent since; it may have been said at this very place.
+            match self.append(&target, &all[base..]).await {
+                // Another caller wrote to the agent meanwhile, so the conversation is searched for
+                // again.
                 Err(error) if error.code == Code::RevisionStale => continue,
                 Err(error) => return Err(error),
-                Ok(()) => return self.arrived(goal, &all).await,
+                Ok(()) => return self.stored(target, &all).await,
             }
         }
-        let text = "the agent is written to all the time: retry later with the same request";
+        let text = "too many writes to this agent: retry later with the same request";
         Err(Error::new(Code::Conflict, text))
     }
 
-    /// All places of the conversation, and how many of them stand before the messages of the request.
-    async fn places(&self) -> Result<(Vec<Place>, usize)> {
+    /// Returns the thread positions of the conversation's messages. The returned number says how
+    /// many positions precede the request's first message.
+    async fn positions(&self) -> Result<(Vec<ThreadPosition>, usize)> {
         let said = &self.conversation.said;
         let Some(previous) = &self.conversation.previous else {
-            let agent = self.named.agent.as_deref();
+            let agent = self.requested.agent.as_deref();
             let (tenant, uid) = (&self.principal.tenant, self.principal.actor.uid);
             let beginning = beginning(tenant, uid, agent, self.conversation.user.as_deref());
             return Ok((places(&beginning, said), 0));
         };
-        let asked = Place { thread: previous.clone(), follows: String::new() };
+        let asked = ThreadPosition { thread: previous.clone(), follows: String::new() };
         let found = self.executor.threads(self.principal, &[asked], "", None).await?;
         let oldest = found.into_iter().min_by(|a, b| a.row.key.cmp(&b.row.key));
         let answer = oldest
             .and_then(|found| found.row.next.into_iter().find(|next| next.role == Role::Assistant));
         let unknown = || {
-            let text = "no answer of that id is known here: send the whole history as input";
+            let text = "this server knows no answer with that id: send the whole history as input";
             Error::argument("previous_response_id", text)
         };
-        let base = Place { thread: answer.ok_or_else(unknown)?.thread, follows: previous.clone() };
+        let base = ThreadPosition {
+            thread: answer.ok_or_else(unknown)?.thread,
+            follows: previous.clone(),
+        };
         let mut all = places(&base.thread, said);
         all.insert(0, base);
         Ok((all, 1))
     }
 
-    /// How many messages of the conversation are known, counted from its beginning.
-    pub(super) async fn how_much(&self) -> Result<usize> {
-        let all = match self.places().await {
+    /// Returns how many messages, counted from the beginning of the conversation, are known.
+    pub(super) async fn count_known(&self) -> Result<usize> {
+        let all = match self.positions().await {
             Ok((all, _)) => all,
-            // What it goes on from is not known here.
+            // The request continues an answer that this database does not have.
             Err(error) if error.code == Code::InvalidArgument => return Ok(0),
             Err(error) => return Err(error),
         };
@@ -141,42 +155,47 @@ impl Converse<'_> {
         Ok(rows.iter().map(|placed| placed.row.at + 1).max().unwrap_or(0))
     }
 
-    async fn look(&self, all: &[Place], base: usize) -> Result<Looked> {
+    async fn look_up(&self, all: &[ThreadPosition], base: usize) -> Result<LookUp> {
         let conversation = self.conversation;
         let system = conversation.system.as_deref().unwrap_or_default();
         let rows = self.executor.threads(self.principal, all, system, None).await?;
-        let found: Vec<Found> = rows.iter().map(found).collect();
+        let found: Vec<KnownMessage> = rows.iter().map(found).collect();
         let first_answer = conversation.said.iter().position(|seen| seen.role == Role::Assistant);
         let answered = if base > 0 { 0 } else { first_answer.unwrap_or(all.len()) };
-        let decision = decide(&found, all.len(), answered, self.named.agent.is_some());
-        let placed = |found: &Found| {
+        let decision = decide(&found, all.len(), answered, self.requested.agent.is_some());
+        let placed = |found: &KnownMessage| {
             let same = |row: &&Placed| row.row.key == found.key && row.row.at == found.at;
             rows.iter().find(same).cloned()
         };
         match decision {
             Decision::Known { found, answer } => {
                 let said =
-                    said_after(self.executor, self.principal, &found.agent, found.seq).await?;
+                    messages_after(self.executor, self.principal, &found.agent, found.seq).await?;
                 match answer_up_to(&said, answer, conversation) {
-                    Some(known) => Ok(Looked::Known(self.known(found, all, known))),
-                    // Its text went by the policy of retention.
-                    None => self.part(placed(&found), all, base).await.map(Looked::Goal),
+                    Some(known) => Ok(LookUp::Known(self.known(found, all, known))),
+                    // The answer's text is gone: the retention policy has removed it.
+                    None => self.branch_off(placed(&found), all, base).await.map(LookUp::Target),
                 }
             }
             Decision::GoOn { found, new } => {
-                self.go_on(found, new, all, base).await.map(Looked::Goal)
+                self.continue_in(found, new, all, base).await.map(LookUp::Target)
             }
             Decision::Branch { found } => {
-                self.part(placed(&found), all, base).await.map(Looked::Goal)
+                self.branch_off(placed(&found), all, base).await.map(LookUp::Target)
             }
-            Decision::New => self.begin(all).await.map(Looked::Goal),
+            Decision::New => self.begin(all).await.map(LookUp::Target),
         }
     }
 
-    fn known(&self, found: Found, all: &[Place], known: Visible) -> Settled {
-        Settled {
+    fn known(
+        &self,
+        found: KnownMessage,
+        all: &[ThreadPosition],
+        known: Visible,
+    ) -> StoredConversation {
+        StoredConversation {
             agent: found.agent,
-            place: all.last().expect("a conversation has a message").clone(),
+            position: all.last().expect("a conversation has a message").clone(),
             seq: found.seq,
             created_at: found.created_at,
             known: Some(known),
@@ -184,28 +203,36 @@ impl Converse<'_> {
         }
     }
 
-    /// Goes on in an agent. An answer that stands there without a place, since its client went away before its end or did not wait for it, takes the place
-    /// that the client gives it: all of it, or the part that came through.
-    async fn go_on(&self, found: Found, new: usize, all: &[Place], base: usize) -> Result<Goal> {
+    /// Continues the conversation in an agent. If the client left before an answer's end, this
+    /// answer has no thread position yet. The answer gets its position now if the request contains
+    /// the answer's text or the beginning of this text.
+    async fn continue_in(
+        &self,
+        found: KnownMessage,
+        new: usize,
+        all: &[ThreadPosition],
+        base: usize,
+    ) -> Result<Target> {
         let mut from = new - base;
         let said = &self.conversation.said;
         if let Some(next) = said.get(from).filter(|next| next.role == Role::Assistant) {
-            let rows = said_after(self.executor, self.principal, &found.agent, found.seq).await?;
+            let rows =
+                messages_after(self.executor, self.principal, &found.agent, found.seq).await?;
             let end = rows.iter().position(|m| m.thread.is_some()).unwrap_or(rows.len());
-            if let Some(stands) =
-                visible(&rows[..end], &sight(self.conversation)).filter(|stands| stands.whole)
+            if let Some(shown) =
+                visible(&rows[..end], &sight(self.conversation)).filter(|shown| shown.whole)
             {
-                let whole = stands.seen.canonical() == next.canonical();
-                let begun = next.calls.is_empty() && stands.seen.text.starts_with(&next.text);
+                let whole = shown.seen.canonical() == next.canonical();
+                let begun = next.calls.is_empty() && shown.seen.text.starts_with(&next.text);
                 if whole || begun {
-                    let place = &all[new];
+                    let position = &all[new];
                     let agent = found.agent.as_str();
-                    self.executor.mark_thread(self.principal, agent, stands.seq, place).await?;
+                    self.executor.mark_thread(self.principal, agent, shown.seq, position).await?;
                     from += 1;
                 }
             }
         }
-        Ok(Goal {
+        Ok(Target {
             agent: found.agent,
             from,
             rev: Some(found.rev),
@@ -214,13 +241,18 @@ impl Converse<'_> {
         })
     }
 
-    /// Parts from an agent: a new one with what it had at that message, and all that the request says.
-    async fn part(&self, found: Option<Placed>, all: &[Place], base: usize) -> Result<Goal> {
+    /// Creates a branch of an agent, since the conversation continues after an earlier message. The
+    /// conversation's other messages will be appended to the branch.
+    async fn branch_off(
+        &self,
+        found: Option<Placed>,
+        all: &[ThreadPosition],
+        base: usize,
+    ) -> Result<Target> {
         let found =
-            found.ok_or_else(|| Error::new(Code::Internal, "a decision without its message"))?;
+            found.ok_or_else(|| Error::new(Code::Internal, "no message to branch off from"))?;
         if base > 0 {
-            let text =
-                "the conversation went on from there already: send the whole history as input";
+            let text = "the conversation already continued after that answer: send the whole history as input";
             return Err(Error::argument("previous_response_id", text));
         }
         let last = &all.last().expect("a conversation has a message").thread;
@@ -229,15 +261,16 @@ impl Converse<'_> {
         self.executor.branch(self.principal, &agent, &found, system).await?;
         let from = self.known_in(&agent, all).await?;
         let branch = Some((found.agent, found.row.seq));
-        Ok(Goal { agent, from, rev: None, same_system: true, branch })
+        Ok(Target { agent, from, rev: None, same_system: true, branch })
     }
 
-    /// Begins a conversation: in the agent that is named, made where there is none, or in one of its own.
-    async fn begin(&self, all: &[Place]) -> Result<Goal> {
+    /// Begins a conversation in the named agent, or else in a new one. Creates the agent if it is
+    /// missing.
+    async fn begin(&self, all: &[ThreadPosition]) -> Result<Target> {
         let last = &all.last().expect("a conversation has a message").thread;
         let system = self.conversation.system.as_deref();
         let fresh = || fresh_name(last, system);
-        let agent = self.named.agent.clone().unwrap_or_else(fresh);
+        let agent = self.requested.agent.clone().unwrap_or_else(fresh);
         let state = match self.executor.state(self.principal, &agent).await {
             Err(error) if error.code == Code::AgentNotFound => {
                 let body = NewAgent {
@@ -255,48 +288,53 @@ impl Converse<'_> {
             state => state?,
         };
         let same_system = system.is_none_or(|system| state["system"] == system);
-        // A conversation that was cut off while it was taken in is taken in from there.
+        // An earlier attempt of this request may have appended some of the messages.
         let from = self.known_in(&agent, all).await?;
-        Ok(Goal { agent, from, rev: None, same_system, branch: None })
+        Ok(Target { agent, from, rev: None, same_system, branch: None })
     }
 
-    /// How many messages an agent that was made for this request has.
-    async fn known_in(&self, agent: &str, all: &[Place]) -> Result<usize> {
+    /// Returns how many of the conversation's messages an agent has.
+    async fn known_in(&self, agent: &str, all: &[ThreadPosition]) -> Result<usize> {
         let rows = self.executor.threads(self.principal, all, "", Some(agent)).await?;
         Ok(rows.iter().map(|row| row.row.at + 1).max().unwrap_or(0))
     }
 
-    /// Appends what is new, each message under the digest of its place: the same request again, on whatever server, appends nothing twice.
-    async fn append(&self, goal: &Goal, places: &[Place]) -> Result<()> {
-        if let (Some(system), false) = (&self.conversation.system, goal.same_system) {
+    /// Appends the conversation's new messages. The idempotency key of each append contains the
+    /// digest of the message's thread position, so that no message is appended twice, even by two
+    /// servers.
+    async fn append(&self, target: &Target, positions: &[ThreadPosition]) -> Result<()> {
+        if let (Some(system), false) = (&self.conversation.system, target.same_system) {
             let arguments = Map::from_iter([("system".to_owned(), Value::from(system.as_str()))]);
             let patch = decode_as::<PatchAgent>(arguments.clone())?;
-            let last = &places.last().expect("a conversation has a message").thread;
+            let last = &positions.last().expect("a conversation has a message").thread;
             let key = format!("{last}/system");
-            let call = Call::PatchAgent(patch.checked()?);
-            self.call(&goal.agent, call, arguments, key, Guard::Any).await?;
+            let call = Call::from(patch.checked()?);
+            self.call(&target.agent, call, arguments, key, Guard::Any).await?;
         }
-        let new = self.conversation.said.iter().zip(places).enumerate().skip(goal.from);
-        if goal.from < places.len() {
-            self.wait_for(
-                &goal.agent,
-                &places.last().expect("a conversation has a message").thread,
+        let new = self.conversation.said.iter().zip(positions).enumerate().skip(target.from);
+        if target.from < positions.len() {
+            self.wait_for_run(
+                &target.agent,
+                &positions.last().expect("a conversation has a message").thread,
             )
             .await?;
         }
-        let mut guard = goal.rev.clone().map_or(Guard::Any, Guard::Rev);
-        for (number, (seen, place)) in new {
-            let call = AppendFifo::seen(seen, place.clone(), &format!("messages[{number}]."))?;
-            let arguments = Map::from_iter([("thread".to_owned(), place.thread.as_str().into())]);
-            let key = format!("{}/said", place.thread);
-            self.call(&goal.agent, Call::AppendFifo(call), arguments, key, guard).await?;
+        let mut guard = target.rev.clone().map_or(Guard::Any, Guard::Rev);
+        for (number, (seen, position)) in new {
+            let call =
+                AppendFifo::from_client(seen, position.clone(), &format!("messages[{number}]."))?;
+            let arguments =
+                Map::from_iter([("thread".to_owned(), position.thread.as_str().into())]);
+            let key = format!("{}/said", position.thread);
+            self.call(&target.agent, Call::from(call), arguments, key, guard).await?;
             guard = Guard::Any;
         }
         Ok(())
     }
 
-    /// Waits until no other run of the agent is open: what is said now must not stand in the middle of it.
-    async fn wait_for(&self, agent: &str, own: &str) -> Result<()> {
+    /// Waits until no other run of the agent is open, so that the new messages do not get between
+    /// the messages of another run.
+    async fn wait_for_run(&self, agent: &str, own: &str) -> Result<()> {
         let (longest, look) = RUN_WAIT_MS;
         let until = clock::now() + Duration::from_millis(longest);
         loop {
@@ -322,39 +360,33 @@ impl Converse<'_> {
         key: String,
         guard: Guard,
     ) -> Result<Value> {
-        let request = CallRequest {
-            principal: self.principal.clone(),
-            agent: agent.to_owned(),
-            call,
-            arguments,
-            key: Some(key),
-            guard: Some(guard),
-            capture: None,
-            wording: None,
-        };
+        let whose = (self.principal.clone(), agent.to_owned());
+        let request = CallRequest::internal(whose, call, []);
+        let (key, guard) = (Some(key), Some(guard));
+        let request = CallRequest { arguments, key, guard, ..request };
         self.executor.call(&request).await.map(|reply| reply.body)
     }
 
-    async fn arrived(&self, goal: Goal, all: &[Place]) -> Result<Settled> {
-        let place = all.last().expect("a conversation has a message").clone();
-        let agent = goal.agent.as_str();
-        let last = std::slice::from_ref(&place);
+    async fn stored(&self, target: Target, all: &[ThreadPosition]) -> Result<StoredConversation> {
+        let position = all.last().expect("a conversation has a message").clone();
+        let agent = target.agent.as_str();
+        let last = std::slice::from_ref(&position);
         let rows = self.executor.threads(self.principal, last, "", Some(agent)).await?;
-        let missing = || Error::new(Code::Internal, "a message is not where it was put");
+        let missing = || Error::new(Code::Internal, "an appended message was not found");
         let row = rows.into_iter().next().ok_or_else(missing)?.row;
-        Ok(Settled {
-            agent: goal.agent,
-            place,
+        Ok(StoredConversation {
+            agent: target.agent,
+            position,
             seq: row.seq,
             created_at: row.created_at,
             known: None,
-            branch: goal.branch,
+            branch: target.branch,
         })
     }
 }
 
-/// Messages after a place on the number line, those of one run at most.
-pub(super) async fn said_after(
+/// Returns the messages after a position in the log, at most as many as a run can have.
+pub(super) async fn messages_after(
     executor: &Executor,
     principal: &Principal,
     agent: &str,
@@ -363,27 +395,30 @@ pub(super) async fn said_after(
     executor.said_from(principal, agent, seq + 1, THREAD_ANSWER_ROWS).await
 }
 
-/// Gives an answer its place, so that it is known when its client sends it back; one that says nothing has none, since no client sends it back.
-pub(super) async fn take_place(
+/// Stores an answer's position in the thread, so that the answer is recognised when the client
+/// sends it again. An empty answer gets no position, since clients do not send empty answers.
+pub(super) async fn mark_answer(
     executor: &Executor,
     principal: &Principal,
-    settled: &Settled,
+    stored: &StoredConversation,
     answer: &Visible,
 ) -> Result<()> {
     if answer.seen.is_empty() {
         return Ok(());
     }
-    let follows = settled.place.thread.clone();
-    let place = Place { thread: after(&follows, &answer.seen), follows };
-    executor.mark_thread(principal, &settled.agent, answer.seq, &place).await
+    let follows = stored.position.thread.clone();
+    let position = ThreadPosition { thread: after(&follows, &answer.seen), follows };
+    executor.mark_thread(principal, &stored.agent, answer.seq, &position).await
 }
 
-/// The answer that ends at a seq, of messages after the client's own; what another conversation said in between ends nothing of it. None where its text is gone.
+/// Returns the answer that ends at position `end`. `said` has the messages after the client's last
+/// message; messages of other conversations are skipped. Returns `None` if the answer's text was
+/// removed.
 fn answer_up_to(said: &[Message], end: u64, conversation: &Conversation) -> Option<Visible> {
     let upto = said.iter().position(|m| m.seq > end).unwrap_or(said.len());
     let foreign = |m: &Message| m.thread.is_some() && m.seq != end;
     let begin = said[..upto].iter().rposition(foreign).map_or(0, |at| at + 1);
-    // Results of the memory's own tools stand behind the answer that asked for them.
+    // The results of memory tools are stored after the answer that called the tools.
     let behind = said[upto..].iter().take_while(|m| m.thread.is_none() && m.role == Role::Tool);
     let upto = upto + behind.count();
     let part = &said[begin..upto];
@@ -391,11 +426,11 @@ fn answer_up_to(said: &[Message], end: u64, conversation: &Conversation) -> Opti
     visible(part, &sight(conversation)).filter(|found| !gone && found.seq == end)
 }
 
-fn found(placed: &Placed) -> Found {
+fn found(placed: &Placed) -> KnownMessage {
     let row = &placed.row;
     let next = row.next.iter();
     let next = next.map(|n| Next { thread: n.thread.clone(), seq: n.seq, role: n.role }).collect();
-    Found {
+    KnownMessage {
         at: row.at,
         agent: placed.agent.clone(),
         seq: row.seq,

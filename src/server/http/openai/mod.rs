@@ -1,9 +1,9 @@
-//! Paths of OpenAI's clients: `/v1/chat/completions`, `/v1/responses`, `/v1/models`.
+//! HTTP routes of the OpenAI API: `/v1/chat/completions`, `/v1/responses`, `/v1/models`.
 
 mod converse;
 mod reply;
 mod routes;
 mod stream;
 
-pub use routes::{HowMuch, Known};
-pub(super) use routes::{agent_chat, agent_responses, chat, models, responses};
+pub(super) use routes::{AGENT, chat, models, responses};
+pub use routes::{CountKnown, KnownMessages};

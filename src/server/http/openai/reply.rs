@@ -1,43 +1,45 @@
-//! What a run came to, as an answer: read from the messages that it left, so that it is the same whenever it is asked for.
+//! Builds a run's answer from the messages that the run appended, so that a repeated request gets
+//! the same answer.
 
 use serde_json::{Value, json};
 
-use super::converse::{Settled, said_after, sight, take_place};
+use super::converse::{StoredConversation, mark_answer, messages_after, sight};
 use crate::agent_loop::{Beat, RunEnd, RunRequest};
 use crate::executor::Executor;
-use vctx_base::clock::seconds_of;
+use vctx_base::clock::unix_ms_of;
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::conversation::ClientMessage;
 use vctx_core::memory::message::Role;
 use vctx_core::memory::run::RunReason;
-use vctx_core::memory::thread::Seen;
 use vctx_core::openai::{Answer, Conversation, Ending, Head, Visible, visible};
-use vctx_core::policy::Principal;
+use vctx_core::trust::Principal;
 
-/// What an answer says of itself.
-pub(super) fn head_of(settled: &Settled, conversation: &Conversation) -> Head {
-    let mut told = json!({"agent": settled.agent});
-    if let Some((parent, seq)) = &settled.branch {
+/// Returns the fields of an answer that do not depend on its text.
+pub(super) fn head_of(stored: &StoredConversation, conversation: &Conversation) -> Head {
+    let mut told = json!({"agent": stored.agent});
+    if let Some((parent, seq)) = &stored.branch {
         told["branch"] = json!({"parent": parent, "seq": seq});
     }
     Head {
-        thread: settled.place.thread.clone(),
-        created_s: seconds_of(&settled.created_at).unwrap_or(0),
+        thread: stored.position.thread.clone(),
+        created_s: unix_ms_of(&stored.created_at).map_or(0, |ms| ms / 1000),
         model: conversation.model.clone(),
         told,
         echo: conversation.echo.clone(),
     }
 }
 
-/// The run of a conversation at its place: everything was appended, and the key is that of the place.
+/// Returns the request for the run that answers a stored conversation. The run's idempotency key is
+/// the digest of the thread up to the conversation's last message.
 pub(super) fn run_of(
     principal: &Principal,
-    settled: &Settled,
+    stored: &StoredConversation,
     conversation: &Conversation,
 ) -> RunRequest {
     RunRequest {
         principal: principal.clone(),
-        agent: settled.agent.clone(),
-        key: settled.place.thread.clone(),
+        agent: stored.agent.clone(),
+        key: stored.position.thread.clone(),
         input: Vec::new(),
         client_tools: conversation.tools.clone(),
         options: conversation.options.clone(),
@@ -46,56 +48,59 @@ pub(super) fn run_of(
     }
 }
 
-/// An answer that was given before.
-pub(super) fn again(head: Head, known: Visible) -> Answer {
+/// Returns the answer to an earlier, equal request.
+pub(super) fn known_answer(head: Head, known: Visible) -> Answer {
     let ending = if known.seen.calls.is_empty() { Ending::Stop } else { Ending::ToolCalls };
     Answer { head, seen: known.seen, ending, usage: None }
 }
 
-/// What stands in the agent behind the last message of the client; none where nothing does.
-pub(super) async fn standing(
+/// Returns what the client may see of the messages after the client's last message; `None` if there
+/// are no such messages.
+pub(super) async fn visible_answer(
     executor: &Executor,
     principal: &Principal,
-    settled: &Settled,
+    stored: &StoredConversation,
     conversation: &Conversation,
 ) -> Result<Option<Visible>> {
-    let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
+    let said = messages_after(executor, principal, &stored.agent, stored.seq).await?;
     let end = said.iter().position(|m| m.thread.is_some()).unwrap_or(said.len());
     Ok(visible(&said[..end], &sight(conversation)))
 }
 
-/// The answer of a run that ended; `told` is what its client saw of it already. It takes its place in the thread as the client saw it.
+/// Returns the answer of an ended run. `sent` is the text that the client has already received.
+/// Stores the answer's thread position, which depends on the text that the client saw.
 pub(super) async fn answer_of(
     executor: &Executor,
     principal: &Principal,
-    (settled, conversation): (&Settled, &Conversation),
+    (stored, conversation): (&StoredConversation, &Conversation),
     head: Head,
     end: &RunEnd,
-    told: Option<&str>,
+    sent: Option<&str>,
 ) -> Result<Answer> {
-    let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
+    let said = messages_after(executor, principal, &stored.agent, stored.seq).await?;
     let upto = said.iter().take_while(|m| m.thread.is_none() || m.seq == end.last_seq);
     let upto = upto.count();
-    let mut stands = visible(&said[..upto], &sight(conversation)).filter(|_| end.last_seq > 0);
-    let text = stands.as_ref().map_or("", |stands| stands.seen.text.as_str());
-    if text.trim().is_empty() && told.is_none_or(str::is_empty) {
+    let mut shown = visible(&said[..upto], &sight(conversation)).filter(|_| end.last_seq > 0);
+    let text = shown.as_ref().map_or("", |shown| shown.seen.text.as_str());
+    if text.trim().is_empty() && sent.is_none_or(str::is_empty) {
         fault_of(end)?;
     }
-    if let (Some(stands), Some(told)) = (&mut stands, told)
-        && !stands.seen.text.starts_with(told)
+    if let (Some(shown), Some(sent)) = (&mut shown, sent)
+        && !shown.seen.text.starts_with(sent)
     {
-        // Something that was told is not on record: the client sends back what it saw.
-        stands.seen.text = told.to_owned();
+        // The client received text that was not recorded. Its next request will contain this text,
+        // so the answer's thread position must be computed from it.
+        shown.seen.text = sent.to_owned();
     }
     let calls = end.reason == RunReason::ClientCalls;
-    if let Some(stands) = &mut stands {
+    if let Some(shown) = &mut shown {
         if !calls {
-            stands.seen.calls.clear();
+            shown.seen.calls.clear();
         }
-        take_place(executor, principal, settled, stands).await?;
+        mark_answer(executor, principal, stored, shown).await?;
     }
-    let nothing = || Seen::text(Role::Assistant, told.unwrap_or_default());
-    let seen = stands.map_or_else(nothing, |stands| stands.seen);
+    let nothing = || ClientMessage::text(Role::Assistant, sent.unwrap_or_default());
+    let seen = shown.map_or_else(nothing, |shown| shown.seen);
     let usage = Some((end.usage.prompt, end.usage.completion));
     Ok(Answer { head, seen, ending: ending_of(end.reason), usage })
 }
@@ -114,19 +119,20 @@ fn ending_of(reason: RunReason) -> Ending {
     }
 }
 
-/// A run without a word of an answer is an error where its model or its client is to blame; a budget that ended it is told as the reason.
+/// Returns an error for a run without any text if the model failed or the run was cancelled. Any
+/// other run without text gives an empty answer with a finish reason.
 fn fault_of(end: &RunEnd) -> Result<()> {
     let why: Option<Value> = end.fault.as_deref().map(Value::from);
     let with =
         |error: Error| why.clone().into_iter().fold(error, |error, why| error.with("why", why));
     match end.reason {
         RunReason::ModelFailed => {
-            let text = "the model gave no answer: the same request asks it again";
+            let text = "the model gave no answer: send the same request again";
             Err(with(Error::new(Code::ModelUnavailable, text)))
         }
         RunReason::Cancelled => Err(Error::new(
             Code::Timeout,
-            "the run was cancelled: the same request goes on with it",
+            "the run was cancelled: send the same request again to continue it",
         )),
         RunReason::Yield
         | RunReason::ClientCalls

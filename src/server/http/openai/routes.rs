@@ -1,30 +1,32 @@
-//! The routes: a request in one of the forms to its conversation, and the answer back in the same form.
+//! HTTP routes of the OpenAI API: a request in the chat or responses format is parsed, and answered
+//! in the same format.
 
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::converse::{Converse, Settled, ours};
-use super::reply::{again, answer_of, head_of, run_of};
+use super::converse::{Converse, StoredConversation, is_memory_tool};
+use super::reply::{answer_of, head_of, known_answer, run_of};
 use super::stream::{Pieces, streamed};
-use crate::http::http::{Front, Named as InPath, Shared, json_answer, object_within};
+use crate::executor::AGENTS_PAGE;
+use crate::http::body::object_within;
+use crate::http::caller::{Caller, Front};
 use crate::http::problem;
-use crate::http::runs::{begun, ended};
-use vctx_base::socket::PeerActor;
+use crate::http::reply::json_answer;
+use crate::http::runs::{begin_run, outcome_of};
+use crate::limits::HISTORY_BYTES_MAX;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::HISTORY_BYTES_MAX;
 use vctx_core::openai::{
-    Answer, ChatStream, Conversation, Head, Named, ResponsesStream, chat_answer, fault, parse_chat,
-    parse_responses, responses_answer,
+    Answer, ChatStream, Conversation, Head, RequestedAgent, ResponsesStream, chat_answer, fault,
+    parse_chat, parse_responses, responses_answer,
 };
-use vctx_core::policy::Principal;
+use vctx_core::trust::Principal;
 
-/// A form of requests and answers.
+/// Format of a request and its answer in the OpenAI API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Chat,
@@ -34,8 +36,8 @@ enum Form {
 impl Form {
     fn parse(self, body: Map<String, Value>) -> Result<Conversation> {
         match self {
-            Self::Chat => parse_chat(body, &ours),
-            Self::Responses => parse_responses(body, &ours),
+            Self::Chat => parse_chat(body, &is_memory_tool),
+            Self::Responses => parse_responses(body, &is_memory_tool),
         }
     }
 
@@ -54,107 +56,61 @@ impl Form {
     }
 }
 
-/// The header that names an agent.
-const AGENT: &str = "x-vctx-agent";
+/// The request and response header with the agent's name.
+pub(in crate::http) const AGENT: &str = "x-vctx-agent";
 
-/// Answers a request of the chat form.
-pub(in crate::http) async fn chat(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    asked: Option<Extension<HowMuch>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    match asked {
-        Some(_) => counted(&front, peer, &headers, body, Form::Chat).await,
-        None => answered(front, peer, &headers, body, None, Form::Chat).await,
-    }
+type Count = Option<Extension<CountKnown>>;
+
+/// Answers a request in the chat format.
+pub(in crate::http) async fn chat(caller: Caller, count: Count, body: Body) -> Response {
+    respond(caller, count, body, Form::Chat).await
 }
 
-/// Answers a request of the responses form.
-pub(in crate::http) async fn responses(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    asked: Option<Extension<HowMuch>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    match asked {
-        Some(_) => counted(&front, peer, &headers, body, Form::Responses).await,
-        None => answered(front, peer, &headers, body, None, Form::Responses).await,
-    }
+/// Answers a request in the responses format.
+pub(in crate::http) async fn responses(caller: Caller, count: Count, body: Body) -> Response {
+    respond(caller, count, body, Form::Responses).await
 }
 
-/// Beside a request: it is not to be answered, but how much of its conversation is known here.
+/// Request extension that asks only how many messages of the conversation this database knows.
 #[derive(Clone, Copy, Debug)]
-pub struct HowMuch;
+pub struct CountKnown;
 
-/// Beside the answer to that: messages of the conversation that are known, counted from its beginning.
+/// Response extension that answers [`CountKnown`]: the number of known messages, counted from the
+/// beginning of the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Known(pub usize);
+pub struct KnownMessages(pub usize);
 
-async fn counted(
-    front: &Arc<Front>,
-    peer: PeerActor,
-    headers: &HeaderMap,
-    body: Body,
-    form: Form,
-) -> Response {
-    let count = async {
-        let principal = front.principal(peer, headers);
-        let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
-        let converse = Converse {
-            executor: &front.executor,
-            principal: &principal,
-            named: &Named::of(None, &conversation.model, None)?,
-            conversation: &conversation,
-            window: front.dropin.context_window,
-        };
-        converse.how_much().await
+async fn respond(caller: Caller, count: Count, body: Body, form: Form) -> Response {
+    let outcome = match count {
+        Some(_) => counted(&caller, body, form).await,
+        None => answered(caller, body, form).await,
     };
-    match count.await {
-        Ok(known) => {
-            let mut response = Response::new(Body::empty());
-            response.extensions_mut().insert(Known(known));
-            response
-        }
-        Err(error) => refused(&error),
-    }
+    outcome.unwrap_or_else(|error| refused(&error))
 }
 
-/// Answers a request of the chat form for an agent.
-pub(in crate::http) async fn agent_chat(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    InPath(agent): InPath<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    answered(front, peer, &headers, body, Some(agent), Form::Chat).await
+async fn counted(caller: &Caller, body: Body, form: Form) -> Result<Response> {
+    let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
+    let converse = Converse {
+        executor: caller.executor(),
+        principal: &caller.principal,
+        requested: &RequestedAgent::of(None, &conversation.model, None)?,
+        conversation: &conversation,
+        window: caller.front.dropin.context_window,
+    };
+    let known = converse.count_known().await?;
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(KnownMessages(known));
+    Ok(response)
 }
 
-/// Answers a request of the responses form for an agent.
-pub(in crate::http) async fn agent_responses(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    InPath(agent): InPath<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    answered(front, peer, &headers, body, Some(agent), Form::Responses).await
-}
-
-/// Lists the model behind this server, and each agent as a model of its own.
-pub(in crate::http) async fn models(
-    State(front): Shared,
-    Extension(peer): Extension<PeerActor>,
-    headers: HeaderMap,
-) -> Response {
-    let principal = front.principal(peer, &headers);
-    let listed = front.executor.agents(&principal).await.map(|listed| {
+/// Lists this server's chat model, and the first [`AGENTS_PAGE`] agents as models, because the
+/// OpenAI API has no further pages of this list.
+pub(in crate::http) async fn models(caller: Caller) -> Response {
+    let listed = caller.executor().agents(&caller.principal, "", Some(AGENTS_PAGE.1)).await;
+    let listed = listed.map(|listed| {
         let agents = listed["agents"].as_array().cloned().unwrap_or_default();
         let agents = agents.iter().filter_map(|agent| agent["agent"].as_str());
-        let model = front.processor.model_name().map(str::to_owned);
+        let model = caller.front.processor.model_name().map(str::to_owned);
         let ids = model.into_iter().chain(agents.map(|agent| format!("vctx/{agent}")));
         let shown = |id| json!({"id": id, "object": "model", "created": 0, "owned_by": "vctx"});
         json!({"object": "list", "data": ids.map(shown).collect::<Vec<Value>>()})
@@ -165,94 +121,82 @@ pub(in crate::http) async fn models(
     }
 }
 
-async fn answered(
-    front: Arc<Front>,
-    peer: PeerActor,
-    headers: &HeaderMap,
-    body: Body,
-    path: Option<String>,
-    form: Form,
-) -> Response {
-    let principal = front.principal(peer, headers);
-    let asked = async {
-        if front.processor.model_name().is_none() {
-            let text = "no chat model is configured: set [chat] in the configuration";
-            return Err(Error::new(Code::ModelUnavailable, text));
-        }
-        let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
-        let header = headers.get(AGENT).map(HeaderValue::to_str).transpose();
-        let header = header.map_err(|_| Error::argument(AGENT, "use visible ASCII characters"))?;
-        let named = Named::of(path.as_deref(), &conversation.model, header)?;
-        Ok((conversation, named))
-    };
-    let (conversation, named) = match asked.await {
-        Ok(asked) => asked,
-        Err(error) => return refused(&error),
-    };
-    let outcome = answer(front, principal, named, Arc::new(conversation), form).await;
-    outcome.unwrap_or_else(|error| refused(&error))
+async fn answered(caller: Caller, body: Body, form: Form) -> Result<Response> {
+    if caller.front.processor.model_name().is_none() {
+        let text = "no chat model is configured: set [chat] in the configuration";
+        return Err(Error::new(Code::ModelUnavailable, text));
+    }
+    let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
+    // If the path names an agent, the header is ignored.
+    let agent = Some(caller.agent.as_str()).filter(|agent| !agent.is_empty());
+    let header = caller.headers.get(AGENT).map(HeaderValue::to_str).transpose();
+    let header = header.map_err(|_| Error::argument(AGENT, "use visible ASCII characters"))?;
+    let requested = RequestedAgent::of(agent, &conversation.model, header)?;
+    answer(caller.front, caller.principal, requested, Arc::new(conversation), form).await
 }
 
-/// Brings a conversation to its place, on a task of its own: a client that leaves cuts no write in half.
-async fn settled(
+/// Finds a conversation's thread and appends its new messages. This happens on a separate task, so
+/// that a disconnecting client does not interrupt a write.
+async fn stored(
     front: &Arc<Front>,
     principal: &Principal,
-    named: Named,
+    requested: RequestedAgent,
     conversation: &Arc<Conversation>,
-) -> Result<Settled> {
-    let place = Arc::clone(&front.tasks).try_acquire_owned().map_err(|_| crowded())?;
+) -> Result<StoredConversation> {
+    let permit = Arc::clone(&front.tasks).try_acquire_owned().map_err(|_| crowded())?;
     let (front, principal) = (Arc::clone(front), principal.clone());
     let conversation = Arc::clone(conversation);
     let work = async move {
-        let _place = place;
+        let _permit = permit;
         let converse = Converse {
             executor: &front.executor,
             principal: &principal,
-            named: &named,
+            requested: &requested,
             conversation: &conversation,
             window: front.dropin.context_window,
         };
-        converse.settle().await
+        converse.store().await
     };
     tokio::spawn(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a conversation was not brought to its place");
-        Err(Error::new(Code::Internal, "the server made a mistake; send the same request again"))
+        tracing::error!(%error, "storing a conversation panicked");
+        Err(Error::new(
+            Code::Internal,
+            "the server has an internal error; send the same request again",
+        ))
     })
 }
 
-/// There are too many calls.
+/// Returns the error for a request beyond the limit of concurrent calls.
 pub(super) fn crowded() -> Error {
     Error::new(Code::Overloaded, "too many calls at once: retry later with the same request")
 }
 
-/// Brings a conversation to its place and answers it.
+/// Appends a conversation's new messages, and answers its last message.
 async fn answer(
     front: Arc<Front>,
     principal: Principal,
-    named: Named,
+    requested: RequestedAgent,
     conversation: Arc<Conversation>,
     form: Form,
 ) -> Result<Response> {
-    let settled = settled(&front, &principal, named, &conversation).await?;
-    let agent = HeaderValue::from_str(&settled.agent)
-        .map_err(|_| Error::new(Code::Internal, "the name of an agent is no text of a header"))?;
+    let stored = stored(&front, &principal, requested, &conversation).await?;
+    let agent = HeaderValue::from_str(&stored.agent)
+        .map_err(|_| Error::new(Code::Internal, "the name of an agent does not fit in a header"))?;
     let mut response = if conversation.stream {
         let usage = conversation.usage;
         let pieces = |head| form.pieces(head, usage);
-        streamed(Arc::clone(&front), principal, settled, Arc::clone(&conversation), pieces).await?
+        streamed(Arc::clone(&front), principal, stored, Arc::clone(&conversation), pieces).await?
     } else {
-        let head = head_of(&settled, &conversation);
-        let whole = match settled.known.clone() {
-            Some(known) => again(head, known),
+        let head = head_of(&stored, &conversation);
+        let whole = match stored.known.clone() {
+            Some(known) => known_answer(head, known),
             None => {
-                let run = run_of(&principal, &settled, &conversation);
-                let (mut events, work) = begun(&front, run).ok_or_else(crowded)?;
+                let run = run_of(&principal, &stored, &conversation);
+                let (mut events, work) = begin_run(&front, run).ok_or_else(crowded)?;
                 while events.recv().await.is_some() {}
-                let end = ended(work.await)?;
-                {
-                    let of = (&settled, &*conversation);
-                    answer_of(&front.executor, &principal, of, head, &end, None).await?
-                }
+                let end = outcome_of(work.await)?;
+                let of = (&stored, &*conversation);
+                answer_of(&front.executor, &principal, of, head, &end, None).await?
             }
         };
         json_answer(StatusCode::OK, &form.whole(&whole))
@@ -261,9 +205,10 @@ async fn answer(
     Ok(response)
 }
 
-/// A refusal in the form that clients of OpenAI read.
+/// Returns an error in the JSON format of the OpenAI API.
 fn refused(error: &Error) -> Response {
-    // Of a model that does not answer the run tells; that there is none is nobody's fault.
+    // A model failure is not logged again, since the run has logged it; a missing model is not a
+    // server fault.
     if error.code.status() >= 500 && error.code != Code::ModelUnavailable {
         tracing::error!(code = error.code.text(), error = error.chain(), "request failed");
     }

@@ -1,4 +1,6 @@
-//! An answer in pieces, as they come; a client that goes away cancels the run, and what is written stands.
+//! Streams an answer to a client.
+//!
+//! If the client disconnects, the run is cancelled, but its written messages stay.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,18 +13,22 @@ use hyper::body::Frame;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::converse::Settled;
-use super::reply::{again, answer_of, head_of, run_of, standing};
+use super::converse::StoredConversation;
+use super::reply::{answer_of, head_of, known_answer, run_of, visible_answer};
 use super::routes::crowded;
 use crate::agent_loop::{RunEnd, RunEvent};
-use crate::http::http::Front;
-use crate::http::runs::{begun, ended, event_stream};
+use crate::http::caller::Front;
+use crate::http::runs::{begin_run, event_stream, outcome_of};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::PIECES_WAITING;
-use vctx_core::openai::{Answer, BETWEEN_TURNS, ChatStream, Conversation, Head, ResponsesStream};
-use vctx_core::policy::Principal;
+use vctx_core::openai::{
+    Answer, BETWEEN_TURNS, ChatStream, Conversation, Head, ResponsesStream, fault,
+};
+use vctx_core::trust::Principal;
 
-/// A form of an answer in pieces.
+/// Maximum number of pieces of an answer that wait to be read by the client.
+const PIECES_WAITING: usize = 64;
+
+/// Format in which an answer is streamed.
 pub(super) enum Pieces {
     Chat(ChatStream),
     Responses(Box<ResponsesStream>),
@@ -32,14 +38,14 @@ impl Pieces {
     fn begin(&mut self) -> String {
         match self {
             Self::Chat(form) => plain(&form.begin()),
-            Self::Responses(form) => form.begin().iter().map(named).collect(),
+            Self::Responses(form) => form.begin().iter().map(event_text).collect(),
         }
     }
 
     fn text(&mut self, text: &str) -> String {
         match self {
             Self::Chat(form) => plain(&form.text(text)),
-            Self::Responses(form) => form.text(text).iter().map(named).collect(),
+            Self::Responses(form) => form.text(text).iter().map(event_text).collect(),
         }
     }
 
@@ -49,14 +55,14 @@ impl Pieces {
                 let pieces: String = form.end(answer).iter().map(plain).collect();
                 format!("{pieces}data: [DONE]\n\n")
             }
-            Self::Responses(form) => form.end(answer).iter().map(named).collect(),
+            Self::Responses(form) => form.end(answer).iter().map(event_text).collect(),
         }
     }
 
     fn fault(&mut self, error: &Error) -> String {
         match self {
-            Self::Chat(_) => plain(&ChatStream::fault(error)),
-            Self::Responses(form) => named(&form.fault(error)),
+            Self::Chat(_) => plain(&fault(error)),
+            Self::Responses(form) => event_text(&form.fault(error)),
         }
     }
 }
@@ -65,90 +71,100 @@ fn plain(piece: &Value) -> String {
     format!("data: {piece}\n\n")
 }
 
-fn named(event: &Value) -> String {
+fn event_text(event: &Value) -> String {
     format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
 }
 
-/// An answer on its way to a client that reads it in pieces.
-struct Telling {
+/// An answer while it is streamed.
+struct AnswerStream {
     front: Arc<Front>,
     principal: Principal,
-    settled: Settled,
+    stored: StoredConversation,
     conversation: Arc<Conversation>,
     head: Head,
     pieces: Pieces,
-    /// What the client was told so far.
-    told: String,
-    /// Whether a further inference began after what was told.
+    /// The text that was sent so far.
+    sent: String,
+    /// Whether another inference began after the sent text.
     next_turn: bool,
 }
 
-/// Runs, and answers in pieces. Until the first of them a fault is a status of its own.
+/// Runs the agent and streams its answer. A fault before the answer's first piece becomes an HTTP
+/// status.
 pub(super) async fn streamed(
     front: Arc<Front>,
     principal: Principal,
-    settled: Settled,
+    stored: StoredConversation,
     conversation: Arc<Conversation>,
     form: impl FnOnce(Head) -> Pieces,
 ) -> Result<Response> {
-    let head = head_of(&settled, &conversation);
+    let head = head_of(&stored, &conversation);
     let mut pieces = form(head.clone());
-    if let Some(known) = settled.known.clone() {
-        let answer = again(head, known);
-        return Ok(at_once(whole(&mut pieces, "", &answer)));
+    if let Some(known) = stored.known.clone() {
+        let answer = known_answer(head, known);
+        return Ok(whole_response(whole(&mut pieces, &answer)));
     }
-    let stands = standing(&front.executor, &principal, &settled, &conversation).await?;
-    let told = stands.map(|stands| stands.seen.text).unwrap_or_default();
-    let run = run_of(&principal, &settled, &conversation);
-    let (mut events, work) = begun(&front, run).ok_or_else(crowded)?;
-    let mut telling =
-        Telling { front, principal, settled, conversation, head, pieces, told, next_turn: false };
-    let earlier = telling.told.clone();
-    let Some(first) = telling.next(&mut events).await else {
-        let answer = telling.answer(&ended(work.await)?).await?;
-        return Ok(at_once(whole(&mut telling.pieces, "", &answer)));
+    let shown = visible_answer(&front.executor, &principal, &stored, &conversation).await?;
+    let sent = shown.map(|shown| shown.seen.text).unwrap_or_default();
+    let run = run_of(&principal, &stored, &conversation);
+    let (mut events, work) = begin_run(&front, run).ok_or_else(crowded)?;
+    let mut stream = AnswerStream {
+        front,
+        principal,
+        stored,
+        conversation,
+        head,
+        pieces,
+        sent,
+        next_turn: false,
+    };
+    let earlier = stream.sent.clone();
+    let Some(first) = stream.next(&mut events).await else {
+        let answer = stream.answer(&outcome_of(work.await)?).await?;
+        return Ok(whole_response(whole(&mut stream.pieces, &answer)));
     };
     let (give, take) = mpsc::channel(PIECES_WAITING);
-    let mut beginning = telling.pieces.begin();
+    let mut beginning = stream.pieces.begin();
     for text in [earlier, first].iter().filter(|text| !text.is_empty()) {
-        beginning.push_str(&telling.pieces.text(text));
+        beginning.push_str(&stream.pieces.text(text));
     }
     tokio::spawn(async move {
-        // A client that is gone takes nothing; the receiver of events goes with this task, and that cancels the run.
+        // If the client is gone, this task ends and drops the event receiver, which cancels the
+        // run.
         if give.send(beginning).await.is_err() {
             return;
         }
         loop {
             let text = tokio::select! {
-                text = telling.next(&mut events) => text,
+                text = stream.next(&mut events) => text,
                 () = give.closed() => return,
             };
             let Some(text) = text else { break };
-            if give.send(telling.pieces.text(&text)).await.is_err() {
+            if give.send(stream.pieces.text(&text)).await.is_err() {
                 return;
             }
         }
-        let last = telling.last(ended(work.await)).await;
+        let last = stream.last(outcome_of(work.await)).await;
         drop(give.send(last).await);
     });
     Ok(event_stream(Stream(take)))
 }
 
-impl Telling {
-    /// The next text to be told; none when the run is over.
+impl AnswerStream {
+    /// Returns the next text to send, or `None` when the run is over.
     async fn next(&mut self, events: &mut mpsc::Receiver<RunEvent>) -> Option<String> {
         loop {
             match events.recv().await? {
                 RunEvent::Text { text } => {
-                    let parted = std::mem::take(&mut self.next_turn) && !self.told.is_empty();
-                    let text = if parted { format!("{BETWEEN_TURNS}{text}") } else { text };
-                    self.told.push_str(&text);
+                    let apart = std::mem::take(&mut self.next_turn) && !self.sent.is_empty();
+                    let text = if apart { format!("{BETWEEN_TURNS}{text}") } else { text };
+                    self.sent.push_str(&text);
                     return Some(text);
                 }
                 RunEvent::Turn { .. } => {
                     self.next_turn = true;
-                    if let Some(text) = self.said_meanwhile().await {
-                        self.told.push_str(&text);
+                    if let Some(text) = self.unsent_text().await {
+                        self.sent.push_str(&text);
                         return Some(text);
                     }
                 }
@@ -157,23 +173,24 @@ impl Telling {
         }
     }
 
-    /// What calls of the turns before said to the user, which no piece of text told.
-    async fn said_meanwhile(&self) -> Option<String> {
+    /// Reads the texts that tool calls of earlier turns sent to the user, because no event reported
+    /// these texts.
+    async fn unsent_text(&self) -> Option<String> {
         let (executor, conversation) = (&self.front.executor, &*self.conversation);
-        let stands = standing(executor, &self.principal, &self.settled, conversation).await;
-        // What cannot be read now is told with the end.
-        let text = stands.ok().flatten()?.seen.text;
-        text.strip_prefix(&self.told).filter(|rest| !rest.is_empty()).map(str::to_owned)
+        let shown = visible_answer(executor, &self.principal, &self.stored, conversation).await;
+        // If the read fails, the text is sent with the last piece of the answer.
+        let text = shown.ok().flatten()?.seen.text;
+        text.strip_prefix(&self.sent).filter(|rest| !rest.is_empty()).map(str::to_owned)
     }
 
     async fn answer(&self, end: &RunEnd) -> Result<Answer> {
         let (executor, head) = (&self.front.executor, self.head.clone());
-        let told = Some(self.told.as_str());
-        let of = (&self.settled, &*self.conversation);
-        answer_of(executor, &self.principal, of, head, end, told).await
+        let sent = Some(self.sent.as_str());
+        let of = (&self.stored, &*self.conversation);
+        answer_of(executor, &self.principal, of, head, end, sent).await
     }
 
-    /// The last pieces: what was not told yet, and the end.
+    /// Returns the answer's last pieces: the text not sent yet, and the end.
     async fn last(&mut self, outcome: Result<RunEnd>) -> String {
         let outcome = match outcome {
             Ok(end) => self.answer(&end).await,
@@ -181,7 +198,7 @@ impl Telling {
         };
         match outcome {
             Ok(answer) => {
-                let rest = answer.seen.text.strip_prefix(&self.told).unwrap_or_default().to_owned();
+                let rest = answer.seen.text.strip_prefix(&self.sent).unwrap_or_default().to_owned();
                 let rest = if rest.is_empty() { rest } else { self.pieces.text(&rest) };
                 format!("{rest}{}", self.pieces.end(&answer))
             }
@@ -199,22 +216,21 @@ impl Telling {
     }
 }
 
-/// All pieces of an answer of which `told` was told already.
-fn whole(pieces: &mut Pieces, told: &str, answer: &Answer) -> String {
+/// Returns all pieces of a complete answer.
+fn whole(pieces: &mut Pieces, answer: &Answer) -> String {
     let mut all = pieces.begin();
-    let rest = answer.seen.text.strip_prefix(told).unwrap_or_default();
-    if !rest.is_empty() {
-        all.push_str(&pieces.text(rest));
+    if !answer.seen.text.is_empty() {
+        all.push_str(&pieces.text(&answer.seen.text));
     }
     all.push_str(&pieces.end(answer));
     all
 }
 
-fn at_once(text: String) -> Response {
+fn whole_response(text: String) -> Response {
     event_stream(http_body_util::Full::new(Bytes::from(text)))
 }
 
-/// A body that ends when nobody has anything more to tell.
+/// A response body that consists of text pieces, and ends when their sender is dropped.
 struct Stream(mpsc::Receiver<String>);
 
 impl hyper::body::Body for Stream {

@@ -1,4 +1,4 @@
-//! An answer put together: from one body, or from the pieces of a stream; nothing is believed unchecked.
+//! Assembles a model's answer from one body or from stream pieces, and checks each part.
 
 use serde_json::Value;
 
@@ -7,23 +7,23 @@ use super::model::{Completion, Finish};
 use vctx_core::limits::TOOL_CALLS_MAX;
 use vctx_core::memory::run::{ToolCall, Usage};
 
-/// An answer in the making.
+/// What was received of a model's answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     content: String,
     calls: Vec<ToolCall>,
     finish: Option<Finish>,
     usage: Option<Usage>,
-    /// Whether anything of the shape of an answer came.
+    /// Whether any part of the answer was received.
     seen: bool,
 }
 
 impl Assembly {
-    /// Takes a piece of a stream; gives the text that it adds.
+    /// Adds a streamed piece, and returns its text.
     pub(super) fn piece(&mut self, data: &str) -> Result<String, ChatFault> {
         let value: Value = serde_json::from_str(data).map_err(|e| rubbish().caused_by(e))?;
         if let Some(error) = value.get("error").filter(|e| !e.is_null()) {
-            return Err(told(error));
+            return Err(fault_class(error));
         }
         self.count(&value);
         let Some(choice) = value.pointer("/choices/0") else { return Ok(String::new()) };
@@ -39,11 +39,11 @@ impl Assembly {
         Ok(text)
     }
 
-    /// Takes an answer that came as one body.
+    /// Reads a complete answer from one body.
     pub(super) fn whole(&mut self, body: &[u8]) -> Result<(), ChatFault> {
         let value: Value = serde_json::from_slice(body).map_err(|e| rubbish().caused_by(e))?;
         if let Some(error) = value.get("error").filter(|e| !e.is_null()) {
-            return Err(told(error));
+            return Err(fault_class(error));
         }
         self.count(&value);
         let Some(choice) = value.pointer("/choices/0").filter(|c| c["message"].is_object()) else {
@@ -66,25 +66,25 @@ impl Assembly {
         Ok(())
     }
 
-    /// What there is so far, in text.
+    /// Returns the answer's text received so far.
     pub(super) fn content(&self) -> &str {
         &self.content
     }
 
-    /// Whether the model said that it is done.
+    /// Returns whether the model reported the end of the answer.
     pub(super) fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Whether anything of an answer came.
+    /// Returns whether any part of the answer was received.
     pub(super) fn is_begun(&self) -> bool {
         self.seen
     }
 
-    /// The answer; `finish` where the model said none.
+    /// Returns the assembled answer; `finish` is its finish reason if the model gave none.
     pub(super) fn close(self, finish: Finish) -> Completion {
         let said = self.finish.unwrap_or(finish);
-        // Some servers call and say `stop`.
+        // Some model servers give the finish reason `stop` even if the answer has tool calls.
         let finish = match said {
             Finish::Stop if !self.calls.is_empty() => Finish::ToolCalls,
             other => other,
@@ -108,7 +108,7 @@ impl Assembly {
             self.calls.push(ToolCall { id, name, arguments });
         }
         let call = &mut self.calls[index];
-        // Servers send id and name once; a few repeat them with each piece.
+        // Most model servers send a call's id and name once; some repeat them with each piece.
         if call.id.is_empty() {
             call.id = text_of(&piece["id"]);
         }
@@ -121,7 +121,7 @@ impl Assembly {
 
     fn finished(&mut self, choice: &Value) {
         if let Some(name) = choice["finish_reason"].as_str() {
-            self.finish = Some(Finish::named(name));
+            self.finish = Some(Finish::by_name(name));
         }
     }
 
@@ -139,7 +139,8 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Arguments are a JSON text; some servers send the object itself.
+/// Returns the arguments of a call as JSON text; some model servers send an object instead of a
+/// text.
 fn arguments_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -149,11 +150,11 @@ fn arguments_of(value: &Value) -> String {
 }
 
 pub(super) fn rubbish() -> ChatFault {
-    ChatFault::new(ChatClass::Rubbish, "the model's server sent what is no answer")
+    ChatFault::new(ChatClass::Rubbish, "the model's server sent an invalid answer")
 }
 
-/// The class of an error that the server tells, by status elsewhere and by its code here.
-pub(super) fn told(error: &Value) -> ChatFault {
+/// Returns the fault for an error object in an answer, classified by the error's code.
+pub(super) fn fault_class(error: &Value) -> ChatFault {
     if is_overflow(error) {
         return overflow();
     }
@@ -171,7 +172,8 @@ pub(super) fn overflow() -> ChatFault {
     ChatFault::new(ChatClass::Overflow, "the request is longer than the model's context")
 }
 
-/// Words by which servers say that a request is too long (OpenAI: `context_length_exceeded`; vLLM, llama.cpp and others say it in words).
+/// Words by which an error says that the request is too long (OpenAI: `context_length_exceeded`;
+/// vLLM, llama.cpp and others: phrases).
 const OVERFLOW: [&str; 6] = [
     "context_length_exceeded",
     "maximum context length",

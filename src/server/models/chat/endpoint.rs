@@ -1,5 +1,7 @@
-//! The chat model behind an OpenAI-compatible `/v1/chat/completions`: whole or streamed, bounded in bytes and time, asked again while nothing
-//! of an answer was told.
+//! Asks a chat model at an OpenAI-compatible `/v1/chat/completions`.
+//!
+//! An answer comes in one body or as a stream, within byte and time limits. A failed request is
+//! repeated as long as no part of an answer has arrived.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -18,19 +20,28 @@ use super::fault::{ChatClass, ChatFault};
 use super::model::{ChatModel, ChatRequest, Completion, Delta, Finish};
 use vctx_base::clock;
 use vctx_base::sse::Events;
-use vctx_core::limits::{
-    CHAT_ANSWER_BYTES_MAX, CHAT_ATTEMPTS_MAX, CHAT_PAUSE_MS, CHAT_WAIT_MS_MAX,
-};
 
-/// What ends a stream.
+/// Maximum length of a chat model's answer, including the frames of its stream, in bytes.
+const CHAT_ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Maximum number of attempts for one request to a chat model; after the first part of an answer,
+/// there are no more attempts.
+const CHAT_ATTEMPTS_MAX: u32 = 4;
+/// Base of the pause before an attempt is repeated, in milliseconds. The first pause is about twice
+/// this value, and each further pause doubles; a pause given by `Retry-After` replaces it.
+const CHAT_PAUSE_MS: u64 = 50;
+/// Longest pause, in milliseconds, that this server makes at the request of a model server. If a
+/// model server requests a longer pause, this server reports it to the caller instead of waiting.
+const CHAT_WAIT_MS_MAX: u64 = 20_000;
+
+/// Data of the last event in a stream.
 const DONE: &str = "[DONE]";
 
-/// The model.
+/// A chat model at an endpoint.
 pub struct EndpointChat {
     wire: Wire,
     path: String,
     model: String,
-    /// Longest wait for one answer, all its attempts counted.
+    /// Time limit for one answer, including all attempts.
     limit: Duration,
     stream: bool,
 }
@@ -38,7 +49,8 @@ pub struct EndpointChat {
 type Deltas<'a> = &'a mut (dyn FnMut(Delta) -> ControlFlow<()> + Send);
 
 impl EndpointChat {
-    /// Asks the server at `way` under `path`; an answer takes `limit` at most.
+    /// Makes a client for the model server at address `way` and HTTP path `path`. Each answer may
+    /// take at most `limit`.
     pub fn new(
         way: Way,
         path: String,
@@ -70,7 +82,7 @@ impl EndpointChat {
         }
     }
 
-    /// An answer in one body.
+    /// Reads an answer that comes in one body.
     async fn whole(
         &self,
         body: Incoming,
@@ -89,7 +101,8 @@ impl EndpointChat {
         Ok(assembly.close(Finish::Stop))
     }
 
-    /// An answer piece by piece. What breaks in the middle is told with the text that was told already.
+    /// Reads a streamed answer. If the stream fails, the error contains the text that was received
+    /// before the failure.
     async fn streamed(
         &self,
         body: Incoming,
@@ -101,7 +114,8 @@ impl EndpointChat {
             Ok(ControlFlow::Continue(())) => Ok(assembly.close(Finish::Stop)),
             Ok(ControlFlow::Break(())) => {
                 let mut cut = assembly.close(Finish::Length);
-                // A call whose end was not waited for cannot be made.
+                // The calls of a truncated answer are dropped, since an incomplete call cannot be
+                // executed.
                 cut.finish = Finish::Length;
                 cut.tool_calls.clear();
                 Ok(cut)
@@ -164,7 +178,7 @@ impl EndpointChat {
         }
     }
 
-    /// The class of an answer that is no success, by its status and by what it says.
+    /// Returns the fault for a refused request, classified by the response's status and body.
     async fn refused(
         &self,
         status: StatusCode,
@@ -206,7 +220,8 @@ fn unreachable(fault: WireFault) -> ChatFault {
     ChatFault::new(ChatClass::Unavailable, fault.to_string()).caused_by(fault)
 }
 
-/// `Retry-After` in seconds (RFC 9110 §10.2.3), or OpenAI's `retry-after-ms`; a date is not understood.
+/// Returns the pause that `Retry-After` (RFC 9110 §10.2.3) gives in seconds, or OpenAI's
+/// `retry-after-ms` in milliseconds. A date in `Retry-After` is ignored.
 fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;

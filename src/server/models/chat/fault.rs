@@ -1,28 +1,28 @@
-//! Why a model gave no answer, by what can be done about it.
+//! Classifies a chat model's faults: all faults of a class need the same reaction.
 
 use vctx_core::error::{Code, Error};
 
-/// What can be done.
+/// Class of model faults that need the same reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatClass {
-    /// The request was longer than the model's context: ask with less.
+    /// The request is longer than the model's context; a shorter request may succeed.
     Overflow,
-    /// Too many requests: wait.
+    /// The model server has too many requests; a later attempt may succeed.
     RateLimited,
-    /// Nobody listens, or the server fails: try later.
+    /// The model server is unreachable or failing; a later attempt may succeed.
     Unavailable,
-    /// The answer ended in the middle.
+    /// The connection ended in the middle of the answer.
     Cut,
-    /// It took longer than allowed.
+    /// The answer took longer than allowed.
     Late,
-    /// The server does not take this request.
+    /// The model server refuses this request.
     Refused,
-    /// What came is no answer.
+    /// The model server's reply is not a valid answer.
     Rubbish,
 }
 
 impl ChatClass {
-    /// As events, logs and metrics name it.
+    /// Returns the class name used in events, logs and metrics.
     pub fn text(self) -> &'static str {
         match self {
             Self::Overflow => "overflow",
@@ -36,25 +36,26 @@ impl ChatClass {
     }
 }
 
-/// Why there is no answer.
+/// A fault in place of a model's complete answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ChatFault {
-    /// What can be done.
+    /// Class of the fault.
     pub class: ChatClass,
-    /// What was wrong; none of the server's own words, which may repeat what was said.
+    /// Description of the fault. It leaves out the model server's own message, which may repeat
+    /// memory text.
     pub message: String,
-    /// When to ask again, where the server says so.
+    /// Pause before the next attempt, if the model server requested one.
     pub retry_after_ms: Option<u64>,
-    /// Text that was told already when it broke.
+    /// Text of the answer that was received before the fault.
     pub partial: String,
-    /// For the log.
+    /// Cause of the fault, for the log.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ChatFault {
-    /// A fault of a class.
+    /// Makes a fault of the given class.
     pub(super) fn new(class: ChatClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -65,7 +66,7 @@ impl ChatFault {
         }
     }
 
-    /// The same, with its cause.
+    /// Adds the cause of the fault.
     pub(super) fn caused_by(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -74,7 +75,8 @@ impl ChatFault {
         self
     }
 
-    /// Whether the same request may succeed a moment later; nothing of the answer may have been told.
+    /// Returns whether the request may be repeated; this is only allowed if no part of an answer
+    /// was received.
     pub(super) fn passing(&self) -> bool {
         let class = matches!(
             self.class,

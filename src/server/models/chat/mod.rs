@@ -1,4 +1,6 @@
-//! Chat models: asked for what comes next, whole or word by word; every answer is bounded and every failure has a class.
+//! Asks chat models for answers, in one body or as a stream.
+//!
+//! The length of answers is limited, and every failure has a class.
 
 mod assemble;
 mod endpoint;

@@ -1,4 +1,5 @@
-//! What a chat model is asked and what it answers, whoever it is.
+//! Defines the interface to a chat model: the request, the pieces of an answer, and the complete
+//! answer.
 
 use std::ops::ControlFlow;
 
@@ -9,16 +10,18 @@ use serde_json::{Map, Value};
 use super::fault::ChatFault;
 use vctx_core::memory::run::{ToolCall, Usage};
 
-/// Answers with what comes next in a conversation.
+/// A chat model that answers requests with text and tool calls.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Its name, as requests carry it.
+    /// Returns the model name that requests contain.
     fn model(&self) -> &str;
 
-    /// The fields of every request beside what is asked and the model's name: how it is to answer.
+    /// Returns the fields that every request contains in addition to its content and the model
+    /// name.
     fn options(&self) -> Map<String, Value>;
 
-    /// Asks, and tells what comes as it comes. `Break` from `deltas` ends the answer there: it counts as one that was cut for its length.
+    /// Sends a request to the model, and passes each received piece of the answer to `deltas`. If
+    /// `deltas` returns `Break`, the answer ends as if it had reached the token limit.
     async fn complete(
         &self,
         request: &ChatRequest,
@@ -26,56 +29,57 @@ pub trait ChatModel: Send + Sync {
     ) -> Result<Completion, ChatFault>;
 }
 
-/// What is sent, whole and byte for byte: `messages`, `tools`, `max_tokens`, `model`, `stream`, …
+/// A request to a chat model, as the exact bytes to send: `messages`, `tools`, `max_tokens`,
+/// `model`, `stream`, …
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
-    /// The body as it is on record and as it is sent.
+    /// Body of the request; the same text is recorded and sent.
     pub body: String,
 }
 
-/// A piece of an answer on its way.
+/// A piece of a model's answer, or a note that the model is asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// Text that goes on where the last piece ended.
+    /// The next piece of the answer's text.
     Text(String),
-    /// The server is asked again after a pause.
+    /// The model server will be asked again after a pause.
     Waiting {
-        /// How long, in milliseconds.
+        /// Pause before the next attempt, in milliseconds.
         ms: u64,
-        /// Why, in a word.
+        /// Reason for the pause, in one word.
         why: &'static str,
     },
 }
 
-/// An answer.
+/// A model's complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Its text; none where it only calls.
+    /// Text of the answer; `None` if it has only calls.
     pub content: Option<String>,
-    /// Its calls, in order.
+    /// Calls of the answer, in their order.
     pub tool_calls: Vec<ToolCall>,
-    /// Why it ends.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// What the provider counted, if it said so.
+    /// The provider's token counts, if any.
     pub usage: Option<Usage>,
 }
 
-/// Why an answer ends.
+/// Why a model's answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// The model was done.
+    /// The answer is complete.
     Stop,
-    /// It reached its limit of tokens, or ours.
+    /// The answer reached the token limit of the model or the server.
     Length,
-    /// It calls tools.
+    /// The model calls tools and waits for their results.
     ToolCalls,
-    /// The provider held something back.
+    /// The provider withheld a part of the answer.
     ContentFilter,
 }
 
 impl Finish {
-    /// As chat formats name it.
+    /// Returns the reason's name in the OpenAI chat format.
     pub fn text(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -85,8 +89,8 @@ impl Finish {
         }
     }
 
-    /// The reason of that name; one that nobody here knows counts as a plain end.
-    pub(super) fn named(name: &str) -> Self {
+    /// Returns the reason with the given name; an unknown name counts as `stop`.
+    pub(super) fn by_name(name: &str) -> Self {
         match name {
             "length" | "max_tokens" => Self::Length,
             "tool_calls" | "function_call" => Self::ToolCalls,

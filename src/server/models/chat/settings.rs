@@ -1,6 +1,5 @@
-//! Which chat model a server has: its settings, what is wrong with them, and the model they describe.
+//! Validates a chat model's settings, and makes the model from them.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,46 +9,54 @@ use serde::{Deserialize, Serialize};
 use super::super::wire::Way;
 use super::endpoint::EndpointChat;
 use super::model::ChatModel;
-use vctx_core::limits::{CHAT_MS, CHAT_TOKENS, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use vctx_core::limits::NAME_BYTES_MAX;
 
-/// The model that runs are driven with.
+/// Minimum and maximum of `chat.timeout_ms`.
+const CHAT_MS: (u64, u64) = (10, 600_000);
+/// Minimum and maximum of `chat.max_tokens`.
+const CHAT_TOKENS: (u64, u64) = (16, 131_072);
+
+/// Settings of the chat model that the agent loop uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSettings {
-    /// Unix socket of an OpenAI-compatible server; with an empty `tcp` too there is no model.
+    /// Unix socket of an OpenAI-compatible server. If this and `tcp` are both empty, there is no
+    /// model.
     pub socket: PathBuf,
-    /// Address of a server on the network; empty: none.
+    /// Network address of an OpenAI-compatible server, or empty.
     pub tcp: String,
-    /// Path of the request.
+    /// HTTP path of requests to the model.
     pub path: String,
-    /// Name of the model, as requests carry it.
+    /// Model name that requests contain.
     pub model: String,
-    /// Longest wait for one answer, all attempts counted, in milliseconds.
+    /// Time limit for one answer of the model, including all attempts, in milliseconds.
     pub timeout_ms: u64,
-    /// Most tokens of one answer, where the window has room for them.
+    /// Maximum number of tokens of one answer, if the window has room for them.
     pub max_tokens: u64,
-    /// Name of the field that carries them: `max_tokens` or `max_completion_tokens`.
+    /// Name of the request field that limits the answer's tokens: `max_tokens` or
+    /// `max_completion_tokens`.
     pub max_tokens_field: String,
-    /// Whether answers are taken word by word.
+    /// Whether the model's answers are streamed.
     pub stream: bool,
-    /// Names under which the tools are shown: `vctx`, `memgpt` or `anthropic`.
+    /// Dialect of the tools: `vctx`, `memgpt` or `anthropic`.
     pub dialect: String,
-    /// Whether schemas are strict.
+    /// Whether the tool schemas are sent in strict mode.
     pub strict: bool,
-    /// Tools that a run offers, by name or `all`; empty: those of the dialect for a chat.
+    /// Memory tools offered to the model, by name or `all`; if empty, the chat tools of the
+    /// dialect.
     pub tools: Vec<String>,
 }
 
-/// Names of the field that carries the most tokens of an answer.
+/// Allowed values of `max_tokens_field`.
 const MAX_TOKENS_FIELDS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 impl ChatSettings {
-    /// Whether a model is configured.
+    /// Returns whether a chat model is configured.
     pub fn is_set(&self) -> bool {
         !(self.socket.as_os_str().is_empty() && self.tcp.is_empty())
     }
 
-    /// What is wrong with them, each with its key.
+    /// Returns one sentence for each invalid chat setting, beginning with the setting's key.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut unless = |holds: bool, text: String| {
@@ -81,7 +88,7 @@ impl ChatSettings {
         faults
     }
 
-    /// The model they describe, if they do; `key` is what its server wants to see.
+    /// Makes the configured chat model, if any; `key` is the bearer token for the model server.
     pub fn open(&self, key: Option<String>) -> Option<Arc<dyn ChatModel>> {
         let way = self.way().ok().filter(|_| self.is_set())?;
         let limit = Duration::from_millis(self.timeout_ms);
@@ -90,17 +97,6 @@ impl ChatSettings {
     }
 
     fn way(&self) -> Result<Way, String> {
-        let length = self.socket.as_os_str().len();
-        match (length, self.tcp.as_str()) {
-            (0, address) => address
-                .parse::<SocketAddr>()
-                .map(Way::Tcp)
-                .map_err(|_| "tcp: use an address and a port, as 127.0.0.1:8080".into()),
-            (_, "") if !self.socket.is_absolute() || length > SOCKET_PATH_BYTES_MAX => {
-                Err(format!("socket: use a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes"))
-            }
-            (_, "") => Ok(Way::Unix(self.socket.clone())),
-            _ => Err("tcp: give it or socket, not both".into()),
-        }
+        Way::of(&self.socket, &self.tcp)
     }
 }

@@ -1,11 +1,12 @@
-//! The sentences that a failed check says, word for word the same here and in `guards/`.
+//! The sentences that failed checks report, identical to those in the guard scripts (checks of the
+//! setup in `guards/`).
 
-/// A check that could not be made, or that failed, and what to do about it.
+/// Why a check failed or could not run, and how to fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// Short name, for logs and readiness answers.
+    /// Short name of the failure, for logs and readiness responses.
     pub name: &'static str,
-    /// What is wrong and what to do, in lower case without a full stop.
+    /// The fault and its remedy, in lower case and without a full stop.
     pub text: &'static str,
 }
 
@@ -13,7 +14,7 @@ macro_rules! sentences {
     ($($constant:ident = $name:literal, $text:literal;)*) => {
         $(#[doc = $text] pub const $constant: Sentence = Sentence { name: $name, text: $text };)*
 
-        /// Every sentence, for tables and tests.
+        /// All sentences of failed checks, for tables and tests.
         pub const ALL: &[Sentence] = &[$($constant,)*];
     };
 }
@@ -21,7 +22,7 @@ macro_rules! sentences {
 sentences! {
     ARGUMENTS = "arguments", "the arguments of this check are not understood, read its --help";
     TOOL_MISSING = "tool_missing", "a tool that this check needs is not on PATH, install it";
-    TOOL_SILENT = "tool_silent", "a tool failed or printed nothing, run it by hand and mend it";
+    TOOL_SILENT = "tool_silent", "a tool failed or printed nothing, run it by hand and correct the fault";
     UNREADABLE = "unreadable", "the configuration cannot be read, name a readable file or start line";
     TCP_LISTENER = "tcp_listener", "the engine listens on TCP, leave it no endpoint but its Unix socket";
     OWNER_UNSEEN = "owner_unseen", "the owner of a TCP listener cannot be seen, run this check as root";
@@ -32,6 +33,6 @@ sentences! {
     AUTHENTICATION_OFF = "authentication_off", "authentication is not switched on, set server.authentication and server.authentication-unix-sockets to true";
     AUTHENTICATION_OPEN = "authentication_open", "the engine answers without credentials, switch its authentication on";
     SOCKET_SILENT = "socket_silent", "the engine does not answer on its socket, start it or correct the path";
-    MODES = "modes", "others than its owner and the named group reach the socket, correct modes and owners of it and its directory";
+    MODES = "modes", "users other than the owner and the named group can reach the socket, correct modes and owners of it and its directory";
     RESTORE_WITHOUT_VECTOR = "restore_without_vector", "a dump or restore runs without the vector index, start its engine with vector-index true or call vector-flag.sh first";
 }

@@ -1,4 +1,4 @@
-//! Vectors that were made once are not made again: a bounded memory of an embedder, by the hash of what was embedded.
+//! Caches an embedder's vectors, keyed by the hash of the embedded texts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,27 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
+use crate::models::limits::EMBED_BATCH_TEXTS_MAX;
 use vctx_base::embedder::{Embedder, Kind, checked};
 use vctx_base::metric;
 use vctx_core::error::Result;
-use vctx_core::limits::{EMBED_BATCH_TEXTS_MAX, EMBED_CACHED_MAX};
 use vctx_core::memory::Fingerprint;
 use vctx_core::memory::receipt::sha256;
 
-/// An embedder with a memory. It holds vectors of one fingerprint, its embedder's.
-pub struct Remembered {
+/// Maximum number of vectors in a server's cache (25 MB for vectors of 384 components).
+const EMBED_CACHED_MAX: usize = 16_384;
+
+/// An embedder with a cache of its vectors.
+pub struct CachedEmbedder {
     inner: Arc<dyn Embedder>,
-    kept: Mutex<Kept>,
+    kept: Mutex<VectorCache>,
 }
 
-/// Two halves: a hit in the older one moves to the younger; a full younger one becomes the older, and what nobody asked for since is gone.
+/// The two halves of the vector cache. A vector found in the old half moves to the young half. A
+/// full young half replaces the old half, whose vectors are lost.
 #[derive(Default)]
-struct Kept {
+struct VectorCache {
     young: HashMap<String, Vec<f32>>,
     old: HashMap<String, Vec<f32>>,
 }
 
-impl Kept {
+impl VectorCache {
     fn get(&mut self, key: &str) -> Option<Vec<f32>> {
         if let Some(vector) = self.young.get(key) {
             return Some(vector.clone());
@@ -44,13 +48,13 @@ impl Kept {
     }
 }
 
-impl Remembered {
-    /// Remembers for `inner`.
+impl CachedEmbedder {
+    /// Adds a cache to an embedder.
     pub fn new(inner: Arc<dyn Embedder>) -> Self {
         Self { inner, kept: Mutex::default() }
     }
 
-    /// What is remembered, by place; `None` has to be made.
+    /// Returns the cached vectors of the given texts, with `None` for each missing one.
     fn recalled(&self, keys: &[String]) -> Vec<Option<Vec<f32>>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| kept.get(key)).collect()
@@ -58,7 +62,7 @@ impl Remembered {
 }
 
 #[async_trait]
-impl Embedder for Remembered {
+impl Embedder for CachedEmbedder {
     fn fingerprint(&self) -> &Fingerprint {
         self.inner.fingerprint()
     }
@@ -79,7 +83,8 @@ impl Embedder for Remembered {
         metrics::counter!(metric::EMBEDDER_TEXTS, "from" => "model")
             .increment(missing.len() as u64);
         let mut made: Vec<Vec<f32>> = Vec::with_capacity(missing.len());
-        // Batch by batch: what was made stays, though a later one should fail or the caller stop waiting.
+        // Each batch is cached immediately, so that it is kept even if a later batch fails or the
+        // caller leaves.
         for part in missing.chunks(EMBED_BATCH_TEXTS_MAX) {
             let new: Vec<String> = part.iter().map(|at| texts[*at].clone()).collect();
             let answer = self.inner.embed(&new, kind).await?;
@@ -99,7 +104,8 @@ impl Embedder for Remembered {
     }
 
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
-        // Some part is missing: all is made, since it is made in one go.
+        // The spans of a document are embedded together, so a single missing vector makes it
+        // necessary to embed all spans again.
         let whole = sha256(document);
         let key = |span: &Range<usize>| format!("span {} {} {whole}", span.start, span.end);
         let keys: Vec<String> = spans.iter().map(key).collect();
@@ -135,7 +141,7 @@ mod tests {
     use vctx_core::error::{Code, Error};
     use vctx_core::text::lexical::Lexical;
 
-    /// Counts the texts it is asked for; refuses some.
+    /// An embedder that counts the texts it gets, and refuses some of them.
     struct Counting(Lexical, AtomicUsize);
 
     #[async_trait]
@@ -165,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn a_text_is_embedded_once_and_each_answer_stands_in_its_place() {
         let counting = Arc::new(Counting(Lexical::new(8), AtomicUsize::new(0)));
-        let remembered = Remembered::new(Arc::clone(&counting) as Arc<dyn Embedder>);
+        let remembered = CachedEmbedder::new(Arc::clone(&counting) as Arc<dyn Embedder>);
         let plain = Lexical::new(8);
         for (list, made) in
             [(&["a boat", "a sail", "a boat"][..], 2), (&["a sail", "a mast"], 3), (&[], 3)]
@@ -181,19 +187,19 @@ mod tests {
             assert_eq!(counting.1.load(Ordering::SeqCst), made);
         }
         remembered.embed(&texts(&["a mast"]), Kind::Query).await.unwrap();
-        assert_eq!(counting.1.load(Ordering::SeqCst), 4, "a question is no passage");
+        assert_eq!(counting.1.load(Ordering::SeqCst), 4, "a query is not a passage");
         for _ in 0..2 {
             remembered.embed_spans("a boat, a sail", &[0..6, 8..14]).await.unwrap();
-            assert_eq!(counting.1.load(Ordering::SeqCst), 6, "a document is made once too");
+            assert_eq!(counting.1.load(Ordering::SeqCst), 6, "the cache keeps spans");
         }
         remembered.embed_spans("a boat, a sail, a mast", &[0..6, 8..14]).await.unwrap();
-        assert_eq!(counting.1.load(Ordering::SeqCst), 8, "another document is another light");
+        assert_eq!(counting.1.load(Ordering::SeqCst), 8, "spans of another document");
     }
 
     #[tokio::test]
     async fn what_was_made_before_a_failure_is_not_made_again() {
         let counting = Arc::new(Counting(Lexical::new(8), AtomicUsize::new(0)));
-        let remembered = Remembered::new(Arc::clone(&counting) as Arc<dyn Embedder>);
+        let remembered = CachedEmbedder::new(Arc::clone(&counting) as Arc<dyn Embedder>);
         let count = EMBED_BATCH_TEXTS_MAX * 2;
         let mut list: Vec<String> = (0..count).map(|n| format!("boat {n}")).collect();
         list.push("unspeakable".into());
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_memory_has_an_end_and_keeps_what_is_asked_for() {
-        let mut kept = Kept::default();
+        let mut kept = VectorCache::default();
         kept.put("asked".into(), vec![1.0]);
         for n in 0..EMBED_CACHED_MAX * 2 {
             kept.put(n.to_string(), vec![0.0]);

@@ -1,4 +1,5 @@
-//! One inference: room in the window, the prompt on record, the model asked, its answer on record; what goes wrong becomes a message or an end.
+//! Runs one inference of a model: makes room in the window, and records the prompt and the model's
+//! answer.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,72 +9,85 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::processor::lease;
-use super::records::Said;
+use super::records::ModelAnswer;
 use super::request::RunEvent;
-use super::seen::Seen;
+use super::revisions::KnownRevisions;
 use super::toolbox::Toolbox;
 use super::walk::Walk;
+use crate::agent_loop::limits::RUN_LEASE_MS;
 use crate::executor::Ask;
 use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
 use vctx_base::clock;
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::{
-    RUN_ANSWER_TOKENS_MIN, RUN_LEASE_MS, RUN_PAGE_TOKENS, RUN_RENEW_MS, RUN_ROOM_TRIES_MAX,
-};
+use vctx_core::limits::PAGE_TOKENS_MAX;
 use vctx_core::memory::TokenCounter;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
 use vctx_core::memory::tokens::message_cost;
 use vctx_core::policy::turn::{Cut, settled};
-use vctx_core::policy::{factor_permille, safe_estimate, summary_tokens_max, tokens};
-use vctx_core::tools::{RecordAnswer, Tool, decode};
+use vctx_core::policy::{factor_permille, safe_estimate};
+use vctx_core::tools::{RecordAnswer, Tool};
+use vctx_core::window::{Section, summary_tokens_max, tokens};
 
-/// What an inference came to.
+/// Pause between two renewals of the run's lease during an inference, in milliseconds.
+const RUN_RENEW_MS: u64 = 2_000;
+/// Maximum number of evictions before one inference.
+const RUN_ROOM_TRIES_MAX: u32 = 3;
+/// Tokens that a run with memory tools keeps free below the flush threshold: enough for a page of
+/// search results, for the call that requests the page, and for the overhead of messages.
+const RUN_PAGE_TOKENS: u64 = PAGE_TOKENS_MAX + 256;
+/// Minimum number of tokens for a model's answer; if the window has less room, messages are evicted
+/// first.
+const RUN_ANSWER_TOKENS_MIN: u64 = 256;
+
+/// The result of an inference.
 pub(super) enum Inference {
-    /// An answer, on record.
-    Answer(Said),
-    /// No answer that can be understood: a message says so, and the model is asked again.
+    /// The model's answer, which is recorded.
+    Answer(ModelAnswer),
+    /// No usable answer: a system message reports the fault, and the run asks the model again.
     Fault,
     /// The run ends without an answer.
     End(RunReason),
-    /// The run ends with the part of an answer that was told already.
-    Partial(Said, RunReason),
+    /// The caller already received a part of the answer; the run ends with this part.
+    Partial(ModelAnswer, RunReason),
 }
 
-/// A prompt that fits and is on record.
+/// A recorded prompt that fits in the window, ready to be sent.
 struct Ready {
     request: ChatRequest,
-    /// Its number among all of the agent.
+    /// Sequence number of the prompt in the agent's log of prompts.
     turn: u64,
     counter: Arc<dyn TokenCounter>,
-    /// Most tokens of the answer.
+    /// Maximum number of tokens of the answer.
     tokens_max: u64,
-    /// Tokens of what is sent, as they are estimated.
+    /// Estimated tokens of the request to the model.
     sent: u64,
 }
 
-/// What the window has room for.
+/// Free room in the window.
 struct Room {
-    /// Tokens that an answer may take.
+    /// Tokens of the window that are free for an answer.
     free: u64,
-    /// Whether they are enough for one.
+    /// Whether the free tokens suffice for an answer.
     holds_answer: bool,
-    /// Whether a page of results would reach the flush threshold.
+    /// Whether a page of search results would fill the window to the flush threshold.
     wants_page: bool,
 }
 
-/// What came back.
+/// The outcome of a request to the model.
 enum Came {
-    /// An answer, whole or cut at its most tokens; the text is what was told.
+    /// A model's answer, complete or truncated at the token limit, with the text that was already
+    /// sent to the caller.
     Completion(Completion, String),
-    /// None.
+    /// A fault of the model, with the text that was already sent to the caller.
     Fault(ChatFault, String),
-    /// Whoever asked went away.
+    /// The caller disconnected.
     Cancelled,
 }
 
 impl Walk<'_> {
-    /// Asks the model once; again with a smaller window where its context is smaller than was thought.
+    /// Asks the model; asks again with fewer messages if the model's context is smaller than
+    /// expected.
     pub(super) async fn ask(&mut self, n: u64, toolbox: &Toolbox) -> Result<Inference> {
         let mut smaller = 0;
         loop {
@@ -103,8 +117,9 @@ impl Walk<'_> {
         }
     }
 
-    /// The prompt of the window as it is, with room made where an answer or the page of a search would have none. `smaller`: how often the
-    /// model found it too long; each time half of the queue goes. None if there is no room to be had.
+    /// Builds the prompt of the window, with room for an answer and a page of search results.
+    /// `smaller` counts how often the model refused the prompt as too long; each refusal evicts
+    /// half of the queue. Returns `None` if no room can be made.
     async fn ready(&mut self, n: u64, toolbox: &Toolbox, smaller: u32) -> Result<Option<Ready>> {
         let mut wants_less = smaller > 0;
         for attempt in 0..=RUN_ROOM_TRIES_MAX {
@@ -135,7 +150,7 @@ impl Walk<'_> {
 
     fn room(&self, core: &Core, toolbox: &Toolbox) -> Room {
         let now = tokens(core);
-        let sent = now.occupancy - now.tools + toolbox.tokens;
+        let sent = now.without(&[Section::Tools]) + toolbox.tokens;
         let factor = factor_permille(&core.learned, self.model.model());
         let free = core.context_window.saturating_sub(safe_estimate(sent, factor));
         let least = RUN_ANSWER_TOKENS_MIN.min(core.context_window / 8);
@@ -148,7 +163,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Puts the prompt on record.
+    /// Records the prompt before the prompt is sent.
     async fn prompted(
         &mut self,
         n: u64,
@@ -167,7 +182,7 @@ impl Walk<'_> {
         let what = format!("ask/{n}/{smaller}");
         let prompt = self.processor.record_prompt(self.request, self.owner, &what, ask).await?;
         self.held = clock::now();
-        self.seen = Seen::window(prompt.core_rev);
+        self.seen = KnownRevisions::window(prompt.core_rev);
         Ok(Ready {
             request: ChatRequest { body: prompt.request },
             turn: prompt.turn,
@@ -177,24 +192,30 @@ impl Walk<'_> {
         })
     }
 
-    /// Evicts as far as is needed; false if nothing that is worth it can go.
+    /// Evicts messages until the window has enough room; returns `false` if no message can be
+    /// evicted.
     async fn make_room(&mut self, core: &Core, wants_less: bool, what: &str) -> Result<bool> {
         let Some(target) = target_of(core, wants_less) else { return Ok(false) };
         let arguments = Map::from_iter([("target_tokens".to_owned(), Value::from(target))]);
-        let call = decode(Tool::EvictFifo, arguments.clone())?;
-        // A key of its own for each try: how much is to go depends on what is there.
+        let call = Tool::EvictFifo.decode(arguments.clone())?;
+        // The idempotency key contains the core's version, since the eviction depends on the core's
+        // state.
         let key = self.request.key_of(&format!("{what}/{}", core.version));
         let (processor, request) = (self.processor, self.request);
         let evicted = processor.call(request, call, arguments, Some(key));
-        let body = self.held(evicted).await?;
+        let body = self.with_lease(evicted).await?;
         Ok(body["result"]["evicted_count"].as_u64().unwrap_or(0) > 0)
     }
 
-    /// Waits for something that may take long, with the lease renewed meanwhile; both go on side by side, since a write may wait for the
-    /// agent's turn that the other has.
-    pub(super) async fn held<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Runs slow work and renews the run's lease meanwhile, since a write may first have to wait
+    /// for other writes to the agent.
+    pub(super) async fn with_lease<T>(
+        &mut self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         tokio::pin!(work);
-        // The first tick of a plain interval comes with the timer's next millisecond: each call would wait for it.
+        // The first renewal comes after one period. A plain `interval` ticks immediately, so each
+        // call of this function would begin by renewing the lease.
         let period = Duration::from_millis(RUN_RENEW_MS);
         let mut renewal = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         loop {
@@ -214,7 +235,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Most tokens of the answer: what is free, no more than configured or asked for.
+    /// Returns the maximum number of tokens of the answer: the requested limit, or the configured
+    /// limit if none was requested, but not more than the free tokens of the window.
     fn tokens_max(&self, free: u64) -> u64 {
         let settings = &self.processor.settings;
         let asked = ["max_tokens", "max_completion_tokens"]
@@ -224,7 +246,7 @@ impl Walk<'_> {
         free.min(asked.unwrap_or(settings.max_tokens)).max(1)
     }
 
-    /// Everything of the request but messages and tools.
+    /// Returns all fields of the request to the model except messages and tools.
     fn options(&self, tokens_max: u64) -> Map<String, Value> {
         let mut options = self.model.options();
         for (name, value) in &self.request.options {
@@ -236,9 +258,11 @@ impl Walk<'_> {
         options
     }
 
-    /// Sends, and tells what comes; renews the lease meanwhile.
+    /// Sends the request to the model, forwards the pieces of the answer, and renews the run's
+    /// lease meanwhile.
     async fn exchange(&mut self, ready: &Ready) -> Result<Came> {
-        // Bounded by what the model may answer: CHAT_ANSWER_BYTES_MAX.
+        // This channel has no limit of its own; the length limit of an answer
+        // (`CHAT_ANSWER_BYTES_MAX`) bounds it.
         let (give, mut take) = mpsc::unbounded_channel::<RunEvent>();
         let mut cut = Cut::new(&*ready.counter, ready.tokens_max);
         let mut on_delta = |delta: Delta| {
@@ -249,7 +273,7 @@ impl Walk<'_> {
                     Some(_) | None => return flow(cut.is_full()),
                 },
             };
-            // The other end lives as long as this exchange.
+            // The receiver lives as long as this exchange with the model, so the send cannot fail.
             drop(give.send(event));
             flow(cut.is_full())
         };
@@ -289,7 +313,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Puts an answer on record, or a message that it was none.
+    /// Records an answer. If the answer is empty or some of its calls were dropped, appends a
+    /// system message that says so.
     async fn understood(
         &mut self,
         n: u64,
@@ -308,7 +333,7 @@ impl Walk<'_> {
         };
         if dropped > 0 {
             let text = format!(
-                "Of the calls of the last answer the first {made} were made, {dropped} were not: make them again, fewer at a time."
+                "Of the calls of the last answer the first {made} were made and {dropped} were dropped: make the dropped calls again, fewer at a time."
             );
             let key = self.request.key_of(&format!("dropped/{n}"));
             self.processor.append_notice(self.request, key, &text).await?;
@@ -316,7 +341,8 @@ impl Walk<'_> {
         Ok(Inference::Answer(said))
     }
 
-    /// What follows from a fault of the model.
+    /// Handles a model's fault: the run ends with the text that the caller already received, asks
+    /// the model again, or ends without an answer.
     async fn failed(
         &mut self,
         n: u64,
@@ -331,7 +357,7 @@ impl Walk<'_> {
             "the model gave no answer"
         );
         if !told.is_empty() {
-            // What was told is what was said.
+            // The text that the caller received before the fault is recorded as the answer.
             self.count(ready, None, &told, &[]);
             self.fault = Some(class.text().to_owned());
             let said = self.record(n, ready, told, Vec::new(), class.text(), None).await?;
@@ -365,7 +391,7 @@ impl Walk<'_> {
         tool_calls: Vec<ToolCall>,
         finish: &str,
         usage: Option<Usage>,
-    ) -> Result<Option<Said>> {
+    ) -> Result<Option<ModelAnswer>> {
         let answer = RecordAnswer {
             run: self.request.key.clone(),
             owner: self.owner.to_owned(),
@@ -376,7 +402,8 @@ impl Walk<'_> {
             usage,
         };
         let is_empty = answer.content.is_empty() && answer.tool_calls.is_empty();
-        // An end without an answer leaves the place of the answer free.
+        // An empty answer is recorded under another idempotency key, so that a later answer of this
+        // turn can still use the key for answers.
         let key = match is_empty {
             true => format!("ended/{n}/{}", ready.turn),
             false => format!("answer/{n}"),
@@ -384,19 +411,20 @@ impl Walk<'_> {
         self.processor.record_answer(self.request, &key, answer).await
     }
 
-    /// Ends a prompt that has no answer.
+    /// Records that a prompt ended without an answer.
     async fn give_up(&self, n: u64, ready: &Ready, why: &str) -> Result<()> {
         self.record(n, ready, String::new(), Vec::new(), why, None).await.map(drop)
     }
 
-    /// A message of the runtime in the place of an answer.
+    /// Appends a system message about a fault in place of an answer.
     async fn note(&self, n: u64, text: &str) -> Result<Inference> {
         let key = self.request.key_of(&format!("fault/{n}"));
         self.processor.append_notice(self.request, key, text).await?;
         Ok(Inference::Fault)
     }
 
-    /// Adds what the provider counted, or what is estimated where it did not.
+    /// Adds an inference's tokens to the run's usage: the provider's count, or an estimate if the
+    /// provider counted none.
     fn count(&mut self, ready: &Ready, usage: Option<Usage>, text: &str, calls: &[ToolCall]) {
         let usage = usage.unwrap_or_else(|| {
             let message = json!({"role": "assistant", "content": text});
@@ -407,7 +435,7 @@ impl Walk<'_> {
         self.usage = self.usage.plus(usage);
     }
 
-    /// Renews the lease where its time is half over.
+    /// Renews the run's lease once half of the lease period is over.
     pub(super) async fn renew(&mut self) -> Result<()> {
         if self.held.elapsed() < Duration::from_millis(RUN_LEASE_MS / 2) {
             return Ok(());
@@ -418,22 +446,25 @@ impl Walk<'_> {
     }
 }
 
-/// Occupancy to evict down to: so that a page of results fits below the flush threshold, or to half of the queue. What was said last stays
-/// in view, since it is what the model is asked about: none if nothing else could go.
+/// Returns the eviction target: the window's occupancy, in tokens, after the eviction. The target
+/// leaves room for a page of search results; with `wants_less`, it is lower than the current
+/// occupancy by half of the queue. The newest message stays in the queue, since the model must
+/// answer it. Returns `None` if no message except the newest can be evicted.
 fn target_of(core: &Core, wants_less: bool) -> Option<u64> {
     let (now, window) = (tokens(core), core.context_window);
     let page = RUN_PAGE_TOKENS.min(window / 4);
-    // An eviction sets the largest summary aside.
-    let stays = now.occupancy - now.fifo - now.summary + summary_tokens_max(window);
+    // The target leaves room for the largest summary that the eviction may write.
+    let stays = now.without(&[Section::Queue, Section::Summary]) + summary_tokens_max(window);
     let wanted = match wants_less {
-        true => now.occupancy - now.fifo / 2,
+        true => now.occupancy - now[Section::Queue] / 2,
         false => core.token_budget.flush.saturating_sub(page),
     };
     let least = if wants_less { window / 16 } else { page };
     Some(wanted.max(stays + least)).filter(|target| *target < now.occupancy)
 }
 
-/// Fields of a request that the run itself fills.
+/// Fields of a request to the model that the run sets itself; the caller's values for them are
+/// ignored.
 const OWN_FIELDS: [&str; 7] = [
     "messages",
     "tools",

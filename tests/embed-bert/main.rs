@@ -1,4 +1,5 @@
-//! The local embedder: a tiny BERT made here, against numbers of an independent forward pass.
+//! Compares the local embedder's vectors with vectors that an independent implementation computed,
+//! on a tiny generated BERT model.
 
 mod tiny;
 
@@ -14,9 +15,10 @@ use vctx_core::error::Result;
 
 use self::tiny::{SENTENCES, write};
 
-/// How long a question may wait.
+/// Maximum time that a query waits for its vector.
 const LIMIT: Duration = Duration::from_secs(60);
-/// First components of the sentences' vectors within their document: each token's state is the mean over the windows it is in.
+/// First components of the expected sentence vectors. Each token's state is the mean over all
+/// windows that contain the token.
 const SPANS: [[f32; 6]; 5] = [
     [0.040319, 0.209837, -0.112047, 0.034160, -0.332297, 0.262655],
     [-0.212502, 0.162880, -0.075823, -0.024828, -0.231884, 0.340566],
@@ -54,7 +56,8 @@ async fn vectors_are_those_of_an_independent_forward_pass() {
         &[-0.217562, 0.225804, -0.349433, -0.061473, -0.174508, -0.020896],
         1e-5,
     );
-    // A batch of different lengths gives the vectors of its texts alone, in their order.
+    // If texts with different lengths are embedded in one batch, each text gets the same vector as
+    // if it were embedded alone, and the vectors are in the order of the texts.
     let texts =
         ["", "A cat sleeps on the deck.", "the", "The boat sails to Lisbon."].map(str::to_owned);
     let batch = embedder.embed(&texts, Kind::Query).await.unwrap();
@@ -77,14 +80,16 @@ async fn spans_are_pooled_from_windows_that_overlap() {
     for (made, wanted) in made.iter().zip(&SPANS) {
         near(made, wanted, 1e-5);
     }
-    // Late: the same words alone, or in another document, have another vector.
+    // With late chunking, a sentence's vector depends on its document, so the same sentence
+    // embedded alone has a different vector.
     let alone = one(&*embedder, SENTENCES[4]).await;
     assert!(made[4].iter().zip(&alone).any(|(a, b)| (a - b).abs() > 1e-3));
-    // A text of several windows is not cut: its end counts.
+    // A text that is longer than one window of the model is not truncated: a change at its end
+    // changes the vector.
     let long = one(&*embedder, &document).await;
     let other = one(&*embedder, &document.replace("the harbour.", "the euros.")).await;
     assert!(long.iter().zip(&other).any(|(a, b)| (a - b).abs() > 1e-3));
-    // White space has no token of its own and takes its neighbour's.
+    // White space has no token of its own and takes the vector of the neighbouring token.
     let odd = embedder.embed_spans(&document, &[6..6, 8..9]).await.unwrap();
     assert!(odd.iter().flatten().all(|c| c.is_finite()));
     assert_eq!(embedder.embed_spans("  \n", std::slice::from_ref(&(0..3))).await.unwrap().len(), 1);

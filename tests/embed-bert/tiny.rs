@@ -1,4 +1,4 @@
-//! A tiny BERT with weights from a fixed seed, written as its files.
+//! Writes the files of a tiny BERT model with weights from a fixed seed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 const HIDDEN: usize = 32;
 const LAYERS: usize = 2;
 const INNER: usize = 64;
-/// So few places that a document of forty tokens takes four windows.
+/// Maximum number of tokens in one window of the model, so small that a document of forty tokens
+/// needs four windows.
 const PLACES: usize = 16;
 const VOCABULARY: [&str; 29] = [
     "[PAD]", "[CLS]", "[SEP]", "[UNK]", "the", "boat", "sails", "to", "lisbon", "in", "march",
@@ -22,7 +23,7 @@ pub(crate) const SENTENCES: [&str; 5] = [
     "The tide turns at seven, and the boat sails.",
     "The cat wants the harbour.",
 ];
-/// Knuth's linear congruential generator: the same weights wherever they are made.
+/// Knuth's linear congruential generator, which gives the model the same weights on every machine.
 struct Chance(u64);
 
 impl Chance {
@@ -33,7 +34,7 @@ impl Chance {
     }
 }
 
-/// Tensors in the layout of safetensors: length of the header, header, numbers.
+/// Tensors in the safetensors file layout: length of the header, the header, and the numbers.
 #[derive(Default)]
 struct Tensors {
     header: serde_json::Map<String, Value>,
@@ -103,7 +104,8 @@ fn tokenizer() -> Value {
         VOCABULARY.iter().enumerate().map(|(id, word)| ((*word).to_owned(), json!(id))).collect();
     json!({
         "version": "1.0",
-        // What a published tokenizer file may say; it must not hold here.
+        // Truncation and padding settings as in published tokenizer files, which the embedder must
+        // ignore.
         "truncation": {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},
         "padding": {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
             "pad_type_id": 0, "pad_token": "[PAD]"},
@@ -123,7 +125,7 @@ fn config() -> Value {
         "max_position_embeddings": PLACES, "type_vocab_size": 2, "initializer_range": 0.02, "layer_norm_eps": 1e-12, "pad_token_id": 0})
 }
 
-/// Writes the tiny model into a directory, with some fields of its configuration changed.
+/// Writes the tiny model into a directory; `changes` overrides fields of its configuration.
 pub(crate) fn write(directory: &Path, changes: Value) -> PathBuf {
     let mut config = config();
     for (name, value) in changes.as_object().unwrap() {

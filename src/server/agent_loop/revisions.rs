@@ -1,31 +1,34 @@
-//! What a call of the model builds on: the window that it saw, and what it changed itself since.
+//! Tracks the revisions of core memory that a model knows when it makes a call: the revision of the
+//! window that the model saw, and the revisions of the model's later changes.
 
 use serde_json::Value;
 
 use crate::executor::Guard;
 use vctx_core::dialect::Translated;
-use vctx_core::policy::Depends;
 use vctx_core::tools::Call;
 
-/// What the model knows of core memory in this turn.
+/// The core revisions that the model knows in this turn.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// Revision of the window that was sent; none before anything was.
+pub(super) struct KnownRevisions {
+    /// Revision of the window that was sent to the model.
     window: Option<String>,
-    /// Blocks that its calls have written since, with the revision of the answer; the newest last.
+    /// Blocks that the model's calls wrote after the window was sent, each with its new revision;
+    /// the newest block is last.
     own: Vec<(String, String)>,
 }
 
-impl Seen {
-    /// A window of that revision, and nothing since.
+impl KnownRevisions {
+    /// Returns the known revisions of a model that has seen only the window with the given
+    /// revision, and no later change.
     pub(super) fn window(revision: String) -> Self {
         Self { window: Some(revision), own: Vec::new() }
     }
 
-    /// What a call builds on: for blocks the revision at which the model last knew all of them, so that nothing is overwritten that somebody
-    /// else wrote while it was thinking; for everything else any.
+    /// Returns the revision guard of a call: the latest revision at which the model knew all blocks
+    /// that the call names. The guard prevents the call from overwriting a concurrent write. A call
+    /// that names no blocks accepts any revision.
     pub(super) fn guard(&self, asked: &Translated) -> Guard {
-        let blocks = blocks(&asked.call);
+        let blocks = asked.call.depends().blocks();
         let Some(window) =
             self.window.as_ref().filter(|_| !asked.any_revision && !blocks.is_empty())
         else {
@@ -37,20 +40,11 @@ impl Seen {
         Guard::Rev(last.map_or(window, |at| &self.own[at].1).clone())
     }
 
-    /// Takes in what a call of the model wrote.
+    /// Records the blocks that a successful call wrote, with their new revision.
     pub(super) fn wrote(&mut self, call: &Call, answer: &Value) {
         let Some(revision) = answer["_rev"].as_str() else { return };
-        let written = blocks(call).into_iter().map(|block| (block, revision.to_owned()));
+        let written = call.depends().blocks().into_iter().map(|block| (block, revision.to_owned()));
         self.own.extend(written);
-    }
-}
-
-/// The blocks that a call depends on.
-fn blocks(call: &Call) -> Vec<String> {
-    match call.depends() {
-        Depends::Block(block) => vec![block],
-        Depends::Tree(blocks) => blocks,
-        Depends::Queue | Depends::Eviction | Depends::Manifest | Depends::All => Vec::new(),
     }
 }
 
@@ -69,7 +63,7 @@ mod tests {
     #[test]
     fn a_block_is_built_on_as_it_was_last_known_and_the_rest_on_anything() {
         let store = |block: &str| call("store_core", json!({"block_id": block, "content": "x"}));
-        let mut seen = Seen::window("w".into());
+        let mut seen = KnownRevisions::window("w".into());
         assert_eq!(seen.guard(&store("human")), Guard::Rev("w".into()));
         assert_eq!(seen.guard(&call("search_recall", json!({"query": "x"}))), Guard::Any);
         seen.wrote(&store("human").call, &json!({"_rev": "a"}));
@@ -78,6 +72,6 @@ mod tests {
         assert_eq!(seen.guard(&store("notes")), Guard::Rev("w".into()), "not written by itself");
         seen.wrote(&store("human").call, &json!({"_rev": "c"}));
         assert_eq!(seen.guard(&store("human")), Guard::Rev("c".into()));
-        assert_eq!(Seen::default().guard(&store("human")), Guard::Any);
+        assert_eq!(KnownRevisions::default().guard(&store("human")), Guard::Any);
     }
 }

@@ -1,0 +1,4 @@
+//! Limits shared by several importers.
+
+/// Maximum number of blocks, entries and documents of one import together.
+pub(crate) const IMPORT_ITEMS_MAX: usize = 1_000_000;

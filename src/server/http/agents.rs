@@ -1,0 +1,153 @@
+//! HTTP routes of an agent: its tools, state and lists.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value};
+
+use super::body::object;
+use super::caller::Caller;
+use super::envelope::{call, called};
+use super::reply::{made_answer, noted, with_etag};
+use crate::executor::Span;
+use vctx_core::dialect::{check_tool, understood};
+use vctx_core::error::{Error, Result};
+use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use vctx_core::tools::{
+    Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool, decode_as,
+};
+use vctx_core::trust::{Follow, TraceQuery};
+
+/// Length of an event's timestamp in bytes (`2026-01-31T12:00:00.000Z`).
+const MOMENT_BYTES_MAX: usize = 24;
+
+pub(super) async fn list(caller: Caller) -> Result<Value> {
+    let query = caller.query("after and limit")?;
+    let after = query.text("after").unwrap_or_default();
+    caller.executor().agents(&caller.principal, after, query.number("limit")?).await
+}
+
+pub(super) async fn create(caller: Caller, body: Body) -> Result<Response> {
+    let body: NewAgent = decode_as(object(body).await?)?;
+    let (principal, agent) = (&caller.principal, &caller.agent);
+    let (made, state) = noted(caller.executor().create(principal, agent, body).await)?;
+    Ok(made_answer(made, &state))
+}
+
+pub(super) async fn state(caller: Caller) -> Result<Value> {
+    caller.executor().state(&caller.principal, &caller.agent).await
+}
+
+pub(super) async fn change(caller: Caller, body: Body) -> Result<Response> {
+    let decode = |map| Ok(Call::from(decode_as::<PatchAgent>(map)?.checked()?).into());
+    let (executor, principal, agent) = (caller.executor(), &caller.principal, &caller.agent);
+    let reply = called(&caller, object(body).await?, decode).await?;
+    let mut state = noted(executor.state(principal, agent).await)?;
+    state["replayed"] = reply["replayed"].clone();
+    Ok(with_etag(StatusCode::OK, &state))
+}
+
+pub(super) async fn tool(caller: Caller, body: Body) -> Result<Response> {
+    check_tool(&caller.item)?;
+    call(&caller, body, |map| understood(&caller.item, map)).await
+}
+
+/// Removes a document from the archive: `ingest_archival` with `delete`.
+pub(super) async fn remove_document(caller: Caller, _body: Body) -> Result<Response> {
+    let arguments = Map::from_iter([
+        ("doc_id".to_owned(), Value::from(caller.item.as_str())),
+        ("delete".to_owned(), true.into()),
+    ]);
+    let decode = |map| understood(Tool::IngestArchival.spec().name, map);
+    Ok(with_etag(StatusCode::OK, &called(&caller, arguments, decode).await?))
+}
+
+pub(super) async fn post_event(caller: Caller, body: Body) -> Result<Response> {
+    let decode = |map| Ok(Call::from(decode_as::<PostEvent>(map)?.checked()?).into());
+    call(&caller, body, decode).await
+}
+
+pub(super) async fn events(caller: Caller) -> Result<Value> {
+    let query = caller.query("from_ts and limit")?;
+    let from_ts = query.text("from_ts").unwrap_or_default();
+    let known = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
+    if from_ts.len() > MOMENT_BYTES_MAX || !from_ts.bytes().all(known) {
+        return Err(Error::argument("from_ts", "use the `next_ts` of the previous page"));
+    }
+    let limit = query.number("limit")?;
+    caller.executor().events(&caller.principal, &caller.agent, from_ts, limit).await
+}
+
+pub(super) async fn context(caller: Caller) -> Result<Value> {
+    caller.executor().context(&caller.principal, &caller.agent).await
+}
+
+pub(super) async fn messages(caller: Caller) -> Result<Value> {
+    let (from, limit) = caller.page("from_seq")?;
+    caller.executor().messages(&caller.principal, &caller.agent, from, limit).await
+}
+
+pub(super) async fn history(caller: Caller) -> Result<Value> {
+    let (from, limit) = caller.page("from_version")?;
+    caller.executor().history(&caller.principal, &caller.agent, from, limit).await
+}
+
+pub(super) async fn conveyance(caller: Caller) -> Result<Value> {
+    let span = match caller.query("of")?.text("of") {
+        None | Some("session") => Span::Session,
+        Some("life") => Span::Life,
+        Some(_) => return Err(Error::argument("of", "use session or life")),
+    };
+    caller.executor().scores().of(&caller.principal, &caller.agent, span).await
+}
+
+pub(super) async fn trace(caller: Caller) -> Result<Value> {
+    let query = caller.query("from, follow, depth, around and limit")?;
+    let names = query.text("follow").unwrap_or_default().split(',');
+    let names = names.filter(|name| !name.is_empty());
+    let follow = names.map(Follow::by_name).collect::<Result<Vec<_>>>()?;
+    let number = |name, usual| query.number(name).map(|given| given.unwrap_or(usual));
+    let (depth, around) = (number("depth", TRACE_DEPTH.0)?, number("around", TRACE_AROUND.0)?);
+    let limit = number("limit", TRACE_LIMIT.0)?;
+    let missing = || Error::argument("from", "is missing: say where the trace begins");
+    let from = query.text("from").ok_or_else(missing)?;
+    let checked = |start| TraceQuery::checked(start, &follow, depth, around, limit);
+    caller.executor().traced(&caller.principal, &caller.agent, from, checked).await
+}
+
+pub(super) async fn quarantine(caller: Caller) -> Result<Value> {
+    let query = caller.query("id, or after and limit")?;
+    let (executor, principal, agent) = (caller.executor(), &caller.principal, &caller.agent);
+    let (after, limit) = (query.text("after").unwrap_or_default(), query.number("limit")?);
+    match query.text("id") {
+        Some(id) => executor.quarantined(principal, agent, id).await,
+        None => executor.quarantine(principal, agent, after, limit).await,
+    }
+}
+
+pub(super) async fn release(caller: Caller, body: Body) -> Result<Response> {
+    let decode = |map| Ok(Call::from(decode_as::<ReleaseTainted>(map)?).into());
+    call(&caller, body, decode).await
+}
+
+pub(super) async fn schedules(caller: Caller) -> Result<Value> {
+    caller.executor().schedules(&caller.principal, &caller.agent).await
+}
+
+pub(super) async fn schedule(caller: Caller) -> Result<Value> {
+    caller.executor().schedule(&caller.principal, &caller.agent, &caller.item).await
+}
+
+pub(super) async fn put_schedule(caller: Caller, body: Body) -> Result<Response> {
+    let body: PutSchedule = decode_as(object(body).await?)?;
+    let (principal, agent, name) = (&caller.principal, &caller.agent, &caller.item);
+    let put = caller.executor().put_schedule(principal, agent, name, body).await;
+    let (made, schedule) = noted(put)?;
+    Ok(made_answer(made, &schedule))
+}
+
+pub(super) async fn remove_schedule(caller: Caller, _body: Body) -> Result<Response> {
+    let (principal, agent, name) = (&caller.principal, &caller.agent, &caller.item);
+    let removed = noted(caller.executor().remove_schedule(principal, agent, name).await)?;
+    Ok(with_etag(StatusCode::OK, &removed))
+}

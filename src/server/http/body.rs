@@ -1,0 +1,76 @@
+//! Reads request bodies within length and time limits, and decodes them to JSON objects.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use serde_json::{Map, Value};
+
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::{BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX};
+use vctx_core::memory::strict_json::StrictJson;
+
+/// Reads a request body of at most `bytes_max` bytes, within the usual time limit.
+pub async fn bytes_within(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body, bytes_max));
+    let late =
+        |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
+    read.await.map_err(late)?
+}
+
+/// Reads a body as a JSON object.
+pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
+    object_within(body, BODY_BYTES_MAX).await
+}
+
+/// Reads a body of at most `bytes_max` bytes as a JSON object.
+pub(super) async fn object_within(body: Body, bytes_max: usize) -> Result<Map<String, Value>> {
+    object_of(&bytes_within(body, bytes_max).await?)
+}
+
+/// Decodes bytes to a JSON object; an empty body is an empty object.
+pub fn object_of(bytes: &[u8]) -> Result<Map<String, Value>> {
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        Error::new(
+            Code::InvalidJson,
+            format!("the body is not UTF-8 at byte {}: send JSON in UTF-8", e.valid_up_to()),
+        )
+    })?;
+    match serde_json::from_str(text) {
+        Ok(StrictJson(Value::Object(map))) => Ok(map),
+        Ok(_) => Err(Error::new(Code::InvalidJson, "the body is not a JSON object")),
+        Err(e) => {
+            let why = if e.is_data() { "names an attribute twice" } else { "is not JSON" };
+            let text = format!("the body {why} at line {} column {}", e.line(), e.column());
+            Err(Error::new(Code::InvalidJson, text))
+        }
+    }
+}
+
+/// Reads a body of at most `bytes_max` bytes. A longer body is refused, but its rest is first read
+/// and dropped, up to a limit, since the client loses the answer if the connection closes while the
+/// client still sends. The function `read_on`, which reads the rest of other requests' bodies,
+/// cannot do this: a client that waits for `100 Continue` begins to send only after the first read
+/// here.
+async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|e| Error::new(Code::InvalidJson, "the body was cut off").caused_by(e))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length <= bytes_max {
+            bytes.extend_from_slice(&data);
+        } else if length > BODY_DRAINED_BYTES_MAX {
+            break;
+        }
+    }
+    if length <= bytes_max {
+        return Ok(bytes);
+    }
+    Err(Error::new(Code::BodyTooLarge, format!("at most {bytes_max} bytes: split the text"))
+        .with("bytes_max", bytes_max))
+}

@@ -1,0 +1,155 @@
+//! The caller of a route: its user, its tenant, the names in the path, and the task that runs its
+//! call.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use axum::response::Response;
+use tokio::sync::Semaphore;
+
+use super::problem::IntoProblem as _;
+use super::query::Query;
+use crate::agent_loop::Processor;
+use crate::executor::Executor;
+use crate::limits::CALLS_IN_FLIGHT_MAX;
+use vctx_base::metric;
+use vctx_base::socket::PeerActor;
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::NAME_BYTES_MAX;
+use vctx_core::openai::DropinSettings;
+use vctx_core::trust::{Actor, Principal};
+
+/// State that the routes of one listener share.
+pub(super) struct Front {
+    pub(super) executor: Arc<Executor>,
+    pub(super) processor: Arc<Processor>,
+    pub(super) dropin: DropinSettings,
+    tenant: String,
+    pub(super) in_flight: Arc<Semaphore>,
+    /// Permits for the tasks that run calls; a task continues if its client disconnects.
+    pub(super) tasks: Arc<Semaphore>,
+}
+
+impl Front {
+    pub(super) fn new(
+        executor: Arc<Executor>,
+        processor: Arc<Processor>,
+        tenant: String,
+        dropin: DropinSettings,
+    ) -> Self {
+        let permits = || Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX));
+        Self { executor, processor, dropin, tenant, in_flight: permits(), tasks: permits() }
+    }
+}
+
+/// The caller of a route, with the names that the request's path contains.
+pub(super) struct Caller {
+    pub(super) front: Arc<Front>,
+    pub(super) peer: PeerActor,
+    pub(super) principal: Principal,
+    /// The part `{agent}` of the path; empty on a path without `{agent}`.
+    pub(super) agent: String,
+    /// The second parameter of the path, such as `{tool}` or `{turn}`; empty on a path without a
+    /// second parameter.
+    pub(super) item: String,
+    pub(super) headers: HeaderMap,
+    query: Option<String>,
+}
+
+impl FromRequestParts<Arc<Front>> for Caller {
+    type Rejection = Response;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        front: &Arc<Front>,
+    ) -> std::result::Result<Self, Response> {
+        let names = RawPathParams::from_request_parts(parts, front).await.map_err(|_| {
+            Error::new(Code::InvalidName, "a name in the path is not UTF-8: use A-Z a-z 0-9 _ . -")
+                .with("field", "agent")
+                .into_problem()
+        })?;
+        let (mut agent, mut item) = (String::new(), String::new());
+        for (name, value) in &names {
+            let place = if name == "agent" { &mut agent } else { &mut item };
+            value.clone_into(place);
+        }
+        let peer = parts.extensions.get::<PeerActor>().copied();
+        let unknown = || Error::new(Code::Internal, "the caller is not known").into_problem();
+        let peer = peer.ok_or_else(unknown)?;
+        let label = parts.headers.get("x-vctx-label").and_then(|value| value.to_str().ok());
+        let label = label
+            .map(|text| text.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
+        Ok(Self {
+            front: Arc::clone(front),
+            peer,
+            principal: Principal {
+                actor: Actor { uid: peer.uid, pid: peer.pid, label },
+                tenant: front.tenant.clone(),
+            },
+            agent,
+            item,
+            headers: parts.headers.clone(),
+            query: parts.uri.query().map(str::to_owned),
+        })
+    }
+}
+
+impl Caller {
+    pub(super) fn executor(&self) -> &Executor {
+        &self.front.executor
+    }
+
+    /// Returns the parsed query string of the request; `usage` lists the known parameters.
+    pub(super) fn query(&self, usage: &str) -> Result<Query> {
+        Query::parse(self.query.as_deref(), usage)
+    }
+
+    /// Returns which page of a list the query string requests: the number of the first row (1 by
+    /// default) and the maximum number of rows.
+    pub(super) fn page(&self, from: &str) -> Result<(u64, Option<u64>)> {
+        let query = self.query(&format!("{from} and limit"))?;
+        Ok((query.number(from)?.unwrap_or(1), query.number("limit")?))
+    }
+}
+
+/// Refuses a call about all agents, unless the caller is the server's own user or root.
+pub fn check_operator(peer: PeerActor) -> Result<()> {
+    let own = std::fs::metadata("/proc/self").ok().map(|own| own.uid());
+    if peer.uid == 0 || own == Some(peer.uid) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Forbidden,
+        "this call concerns all agents: only the server's own user may make it",
+    ))
+}
+
+/// Runs work on a separate task, so that a disconnecting client does not interrupt it.
+pub(super) async fn own_task(
+    front: &Front,
+    work: impl Future<Output = Result<Response>> + Send + 'static,
+) -> Response {
+    let Ok(permit) = Arc::clone(&front.tasks).try_acquire_owned() else { return crowded() };
+    let work = async move {
+        let _permit = permit;
+        work.await
+    };
+    match tokio::spawn(work).await {
+        Ok(outcome) => outcome.unwrap_or_else(Error::into_problem),
+        Err(error) => {
+            tracing::error!(%error, "a call panicked");
+            Error::new(Code::Internal, "the server has an internal error; retry with the same key")
+                .into_problem()
+        }
+    }
+}
+
+pub(super) fn crowded() -> Response {
+    metrics::counter!(metric::SHED).increment(1);
+    let text =
+        format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
+    Error::new(Code::Overloaded, text).into_problem()
+}

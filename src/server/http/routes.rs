@@ -1,0 +1,230 @@
+//! The table of all routes of the HTTP API, used by the router, the API description and the
+//! contract test.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::caller::{Front, crowded};
+use super::openapi::openapi;
+use super::problem::IntoProblem as _;
+use super::reply::json_answer;
+use super::route::Route;
+use super::{agents, exports, forget, openai, operator, prompts, runs};
+use crate::agent_loop::Processor;
+use crate::executor::{AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE};
+use crate::limits::QUARANTINE_PAGE;
+use vctx_core::dialect::{Dialect, Format};
+use vctx_core::error::{Code, Error};
+use vctx_core::limits::{HISTORY_PAGE, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use vctx_core::openai::DropinSettings;
+use vctx_core::tools::{Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted};
+use vctx_core::trust::Follow;
+
+/// The common path pattern of all tools; the API description lists each tool under its own path.
+pub(super) const TOOL: &str = "/v1/agents/{agent}/tools/{tool}";
+
+/// The path that serves the API description.
+pub(super) const DESCRIPTION: &str = "/v1/openapi.json";
+
+/// Returns every route.
+pub(super) fn routes() -> Vec<Route> {
+    let mut routes = agent_routes();
+    routes.extend(proof_routes());
+    routes.extend(openai_routes());
+    routes.extend(server_routes());
+    routes
+}
+
+fn agent_routes() -> Vec<Route> {
+    vec![
+        Route::read("/v1/agents", "List agents by name", agents::list)
+            .query("after", "`next` of the page before", json!({"type": "string"}))
+            .limit(bounded((AGENTS_PAGE.0, 1, AGENTS_PAGE.1))),
+        Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>(),
+        Route::read("/v1/agents/{agent}", "State of an agent", agents::state),
+        Route::write(Method::PATCH, "/v1/agents/{agent}", "Change window, system text, encoding, limits of heartbeats, or the tools that a model sees", agents::change)
+            .body_of::<PatchAgent>().guarded(),
+        Route::write(Method::POST, TOOL, "Call a tool", agents::tool).body(object()).guarded(),
+        Route::write(Method::DELETE, "/v1/agents/{agent}/archive/{doc_id}", "Remove a document from the archive, with its chunks, vectors and edges", agents::remove_document)
+            .guarded(),
+        Route::read("/v1/agents/{agent}/schedules", "The schedules of an agent", agents::schedules),
+        Route::write(Method::PUT, "/v1/agents/{agent}/schedules/{name}", "Make a schedule that puts events into the queue, or change it (idempotent)", agents::put_schedule)
+            .body_of::<PutSchedule>(),
+        Route::read("/v1/agents/{agent}/schedules/{name}", "One schedule: its next moment and its last result", agents::schedule),
+        Route::write(Method::DELETE, "/v1/agents/{agent}/schedules/{name}", "Remove a schedule", agents::remove_schedule),
+        Route::write(Method::POST, "/v1/agents/{agent}/events", "Put one event into the queue", agents::post_event)
+            .body_of::<PostEvent>().guarded(),
+        Route::read("/v1/agents/{agent}/events", "The events of an agent, oldest first: numbers and ids, never text", agents::events)
+            .query("from_ts", "`next_ts` of the previous page", json!({"type": "string"}))
+            .limit(bounded(EVENTS_PAGE)),
+        Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context),
+        Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
+            .body_of::<runs::NewRun>().keyed(),
+        Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
+            .page("from_seq", MESSAGES_PAGE.1),
+        Route::read("/v1/agents/{agent}/quarantine", "The tainted items: position, rules and length of each; with `id`, one item and its text", agents::quarantine)
+            .query("id", "one item instead of the list", json!({"type": "string"}))
+            .query("after", "`next` of the previous page", json!({"type": "string"}))
+            .limit(bounded((QUARANTINE_PAGE.0, 1, QUARANTINE_PAGE.1))),
+        Route::write(Method::POST, "/v1/agents/{agent}/quarantine", "Release a tainted item from quarantine, or hold it back again", agents::release)
+            .body_of::<ReleaseTainted>().guarded(),
+        Route::write(Method::POST, "/v1/agents/{agent}/forget", "Forget messages, a document, everything that contains a text, or the whole agent; with `dry_run`, only report what would be removed", forget::forget)
+            .body_of::<Forget>().guarded(),
+        Route::read("/v1/agents/{agent}/forget", "The manifests of all forget operations: positions and digests, never text", forget::list),
+        Route::write(Method::GET, "/v1/agents/{agent}/export", "The whole agent at one moment, as lines of JSON (docs/how-to/export.md)", exports::export),
+        Route::new(Method::POST, "/v1/agents/{agent}/import", "Create an agent from an export; the whole file is checked before the first write, and a repeated import changes nothing", exports::import)
+            .body(object()),
+        Route::write(Method::POST, "/v1/agents/{agent}/move", "Move an agent to another database; reads continue during the move, and writes wait (docs/how-to/several-databases.md)", operator::move_agent)
+            .body(json!({"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string"}}})),
+    ]
+}
+
+fn proof_routes() -> Vec<Route> {
+    let follow: Vec<&str> = Follow::ALL.iter().map(|follow| follow.text()).collect();
+    let follow = format!("some of {}, separated by commas; by default all", follow.join(", "));
+    let mut trace = Route::read(
+        "/v1/agents/{agent}/trace",
+        "The items connected to an item of the memory, as a tree in a list",
+        agents::trace,
+    )
+    .query(
+        "from",
+        "id of a message, passage or summary, the seq of a message, or `agent`",
+        json!({"type": "string"}),
+    )
+    .query("follow", &follow, json!({"type": "string"}))
+    .query("depth", "maximum number of edges from the start", bounded(TRACE_DEPTH))
+    .query("around", "neighbours of a message", bounded(TRACE_AROUND))
+    .limit(bounded(TRACE_LIMIT));
+    trace.parameters[0]["required"] = true.into();
+    vec![
+        trace,
+        Route::read("/v1/agents/{agent}/history", "Stored versions of system text, blocks and summary, one for each change", agents::history)
+            .page("from_version", HISTORY_PAGE.1),
+        Route::read("/v1/agents/{agent}/prompts", "Prompts that were sent to a model, in order: numbers, digests, and how each prompt ended", prompts::list)
+            .page("from_turn", PROMPTS_PAGE.1),
+        Route::write(Method::POST, "/v1/agents/{agent}/prompts", "Render the window as a request to a model, and record the request before it is sent", prompts::record)
+            .body_of::<prompts::PromptBody>().keyed(),
+        Route::read("/v1/agents/{agent}/prompts/{turn}", "A past prompt, rebuilt byte by byte and compared with its digests", prompts::replay),
+        Route::write(Method::POST, "/v1/agents/{agent}/prompts/{turn}/answer", "Record the answer of the model: its message and the end of the prompt in one write", prompts::end)
+            .body_of::<prompts::AnswerBody>().keyed(),
+        Route::read("/v1/agents/{agent}/why", "The life of a fact: its source, its evictions, the prompts that showed it, and how it can return to the window; or the reasons for the content of a prompt", prompts::why)
+            .query("text", "a fact, in words", json!({"type": "string"}))
+            .query("turn", "a prompt instead", json!({"type": "integer", "minimum": 1}))
+            .query("from_turn", "first prompt to read", json!({"type": "integer", "minimum": 1, "default": 1})),
+        Route::read("/v1/agents/{agent}/conveyance", "The score of an agent's session (or life), with every count in its formula", agents::conveyance)
+            .query("of", "the current session, or the whole life", json!({"enum": ["session", "life"], "default": "session"})),
+    ]
+}
+
+fn openai_routes() -> Vec<Route> {
+    let form = |what: &str, list: &str| {
+        let description =
+            format!("In the format of OpenAI's {what} API; docs/reference/openai-api.md");
+        json!({"type": "object", "required": ["model", list], "description": description})
+    };
+    let (chat, responses) = (form("chat completions", "messages"), form("responses", "input"));
+    let chat_summary = "Answer a conversation in the chat format; the client sends the whole history each time, and the server finds the new messages";
+    let responses_summary = "Answer a conversation in the responses format; the client sends the whole history, or the new messages and the id of the last answer";
+    vec![
+        Route::new(Method::POST, "/v1/chat/completions", chat_summary, openai::chat)
+            .body(chat.clone())
+            .header(openai::AGENT),
+        Route::new(Method::POST, "/v1/responses", responses_summary, openai::responses)
+            .body(responses.clone())
+            .header(openai::AGENT),
+        Route::new(Method::POST, "/v1/agents/{agent}/chat/completions", chat_summary, openai::chat)
+            .body(chat),
+        Route::new(
+            Method::POST,
+            "/v1/agents/{agent}/responses",
+            responses_summary,
+            openai::responses,
+        )
+        .body(responses),
+        Route::new(
+            Method::GET,
+            "/v1/models",
+            "The model of the server, and each agent as a model",
+            openai::models,
+        ),
+    ]
+}
+
+fn server_routes() -> Vec<Route> {
+    let dialects: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.text()).collect();
+    let formats: Vec<&str> = Format::ALL.iter().map(|format| format.text()).collect();
+    let description = || async { json_answer(StatusCode::OK, &openapi()) };
+    let health = || async { json_answer(StatusCode::OK, &json!({"status": "ok"})) };
+    vec![
+        Route::read("/v1/reindex", "The progress of a reindex of the archive", operator::reindex_status),
+        Route::write(Method::POST, "/v1/reindex", "Begin, continue, stop or cancel a change of all vectors to the configured next embedder; or train the index of the current vectors again", operator::reindex)
+            .body_of::<operator::ReindexCall>(),
+        Route::read("/v1/places", "The databases that agents can be in, and whether the server has reached each", operator::databases),
+        Route::new(Method::GET, "/v1/tools", "Schemas of the tools, with the names of a dialect, in the format of a provider", operator::tools)
+            .query("dialect", "names of the tools", json!({"enum": dialects, "default": "vctx"}))
+            .query("format", "form of the schemas", json!({"enum": formats, "default": "json-schema"}))
+            .query("strict", "schemas for strict mode", json!({"type": "boolean", "default": false}))
+            .always(),
+        Route::new(Method::GET, DESCRIPTION, "This description", description).always(),
+        Route::new(Method::GET, "/healthz", "Whether the server lives", health).always(),
+        Route::new(Method::GET, "/readyz", "Whether the server can answer calls, with reasons", operator::ready).always(),
+    ]
+}
+
+fn object() -> Value {
+    json!({"type": "object"})
+}
+
+/// Returns the JSON schema of an integer with a default and bounds.
+fn bounded((usual, least, most): (u64, u64, u64)) -> Value {
+    json!({"type": "integer", "minimum": least, "maximum": most, "default": usual})
+}
+
+/// Returns the router of one listener; all its callers belong to one tenant.
+pub fn router(
+    executor: Arc<Executor>,
+    processor: Arc<Processor>,
+    tenant: String,
+    dropin: DropinSettings,
+) -> Router {
+    let front = Arc::new(Front::new(executor, processor, tenant, dropin));
+    let shed = from_fn_with_state(Arc::clone(&front), shed);
+    let mut router = Router::new();
+    for route in routes() {
+        let handler = match route.always {
+            true => route.handler,
+            false => route.handler.route_layer(shed.clone()),
+        };
+        router = router.route(route.path, handler);
+    }
+    router
+        .fallback(|| async {
+            Error::new(Code::RouteNotFound, "no such path: see GET /v1/openapi.json").into_problem()
+        })
+        .method_not_allowed_fallback(|| async {
+            Error::new(
+                Code::MethodNotAllowed,
+                "this path has no such method: see GET /v1/openapi.json",
+            )
+            .into_problem()
+        })
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            Error::new(Code::Internal, "the server has an internal error; the memory is unchanged")
+                .into_problem()
+        }))
+        .with_state(front)
+}
+
+/// Refuses a call beyond the limit of concurrent calls, since the call could only wait.
+async fn shed(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
+    let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else { return crowded() };
+    next.run(request).await
+}

@@ -1,0 +1,52 @@
+//! Limits shared by several modules of the server.
+
+/// Maximum length of a request with a complete chat history, in bytes: about ten thousand turns.
+pub(crate) const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Longest wait for one answer of the database, in milliseconds.
+pub(crate) const STORE_ANSWER_MS_MAX: u64 = 10_000;
+/// Age at which an open transaction of the server's user counts as left behind by a dead server, in
+/// milliseconds; normally a transaction takes a few milliseconds.
+pub(crate) const LEFTOVER_MS: u64 = 2_000;
+/// Maximum number of concurrent requests to one database socket.
+pub(crate) const STORE_IN_FLIGHT_MAX: usize = 256;
+/// Maximum number of concurrent calls on the API socket; more calls are refused with 503.
+pub(crate) const CALLS_IN_FLIGHT_MAX: usize = 512;
+/// Default and maximum of `limit` in requests to `/quarantine`.
+pub(crate) const QUARANTINE_PAGE: (u64, u64) = (50, 200);
+/// Age below which an entry of recall storage may be missing from the view, in milliseconds. A view
+/// shows a commit after about a second; the rest is a reserve for slow commits and busy machines.
+pub(crate) const RECALL_TAIL_MS: u64 = 15_000;
+/// Longest wait of a run for the end of the agent's previous run, and pause between two polls, in
+/// milliseconds.
+pub(crate) const RUN_WAIT_MS: (u64, u64) = (60_000, 50);
+/// Maximum number of a run's events that wait to be read by the caller.
+pub(crate) const RUN_EVENTS_WAITING: usize = 256;
+/// Age below which a chunk may be missing from the view, in milliseconds.
+pub(crate) const ARCHIVAL_TAIL_MS: u64 = RECALL_TAIL_MS;
+/// Maximum number of schedules of one agent.
+pub(crate) const SCHEDULES_PER_AGENT_MAX: u64 = 32;
+/// Maximum number of ticks fired, and maximum number of runs taken over, in one round of the
+/// schedules job.
+pub(crate) const TICKS_LOOKED: u64 = 64;
+/// Lease of a scheduled run, in milliseconds.
+pub(crate) const TICK_RUN_LEASE_MS: u64 = 15_000;
+/// Maximum number of agents that one round of a job examines.
+pub(crate) const EXPIRE_AGENTS_LOOKED: u64 = 256;
+/// Maximum number of rows in a page when a whole collection is read.
+pub(crate) const FORGET_SCAN_ROWS: u64 = 1_024;
+/// Number of an agent's newest events that its score counts.
+pub(crate) const SCORE_EVENTS_MAX: u64 = 10_000;
+/// Number of an agent's newest messages that `why` compares exactly with a text; older messages are
+/// found only by search.
+pub(crate) const WHY_SCAN_ROWS: u64 = 20_000;
+/// Target size of an export's page and an import's batch, in bytes; a single longer row exceeds it.
+pub(crate) const EXPORT_PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Number of rows in the first page or batch of an export or import, and maximum number in each
+/// later one.
+pub(crate) const EXPORT_PAGE_ROWS: (u64, u64) = (16, 512);
+/// Lease of the server that moves an agent, in milliseconds.
+pub(crate) const MOVE_LEASE_MS: u64 = 10_000;
+/// Longest time that a move waits for a run or a forget operation of its agent, in milliseconds.
+pub(crate) const MOVE_BUSY_MS_MAX: u64 = 10_000;
+/// Maximum number of manifests of forget operations that can move with an agent.
+pub(crate) const MOVE_MANIFESTS_MAX: u64 = 10_000;
