@@ -1,4 +1,4 @@
-//! `vctx agent`: make, list, change and run agents.
+//! `vctx agent`: creates, lists, changes and runs agents.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -11,7 +11,10 @@ use crate::schedule;
 use crate::state;
 use crate::target::Target;
 use vctx_client::{NewAgent, Write};
-use vctx_core::limits::AGENT_WINDOW_TOKENS;
+
+/// Default window of `vctx agent create`, in tokens; the schemas of the five chat tools take less
+/// than a tenth of this window.
+const AGENT_WINDOW_TOKENS: u64 = 32_768;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,57 +25,57 @@ Examples:
   vctx agent run ada --message 'What do you know of me?'
   vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
-/// Make, list, change and run agents, and schedule what happens to them
+/// Create, list, change and run agents, and schedule events for them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Agent {
     #[command(subcommand)]
-    action: Action,
+    action: AgentAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Make an agent; again with the same values it changes nothing
+enum AgentAction {
+    /// Create an agent; repeating the command with the same values has no effect
     Create {
-        /// Its name: letters, digits, `_`, `.`, `-`, up to 128
+        /// Name of the agent: letters, digits, `_`, `.`, `-`, up to 128
         name: String,
-        /// Tokens of its window
+        /// Tokens of the agent's window
         #[arg(long, value_name = "TOKENS", default_value_t = AGENT_WINDOW_TOKENS)]
         window: u64,
         /// System text, @FILE, or - for stdin
         #[arg(long, value_name = "TEXT")]
         system: Option<String>,
-        /// How tokens are counted: o200k_base or cl100k_base
+        /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
         #[command(flatten)]
         target: Target,
     },
-    /// Run the configured model from a message until it yields
+    /// Run the configured model from a message until the model yields
     Run(agent_run::RunArguments),
     /// List all agents
     List {
         #[command(flatten)]
         target: Target,
     },
-    /// What happens to an agent by itself, and when
+    /// Events that an agent receives at set times
     Schedule(schedule::Schedule),
     /// Change an agent's window, system text, encoding or limits of heartbeats
     Patch {
         name: String,
-        /// Tokens of its window
+        /// Tokens of the agent's window
         #[arg(long, value_name = "TOKENS")]
         window: Option<u64>,
         /// System text, @FILE, or - for stdin
         #[arg(long, value_name = "TEXT")]
         system: Option<String>,
-        /// How tokens are counted: o200k_base or cl100k_base
+        /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
-        /// Limits of its chains of heartbeats, as JSON: '{"max_chain_depth": 5}'
+        /// Limits of heartbeat chains, as JSON: '{"max_chain_depth": 5}'
         #[arg(long, value_name = "JSON")]
         heartbeat: Option<String>,
-        /// Revision the change builds on; '*' accepts any
+        /// Revision that the change builds on; '*' accepts any revision
         #[arg(long, value_name = "REV")]
         rev: Option<String>,
         #[command(flatten)]
@@ -81,36 +84,38 @@ enum Action {
 }
 
 impl Agent {
-    /// The server that is meant.
+    /// Returns the server and output options of the action.
     pub fn target(&self) -> &Target {
         match &self.action {
-            Action::Schedule(schedule) => schedule.target(),
-            Action::Create { target, .. }
-            | Action::List { target }
-            | Action::Patch { target, .. } => target,
-            Action::Run(asked) => &asked.target,
+            AgentAction::Schedule(schedule) => schedule.target(),
+            AgentAction::Create { target, .. }
+            | AgentAction::List { target }
+            | AgentAction::Patch { target, .. } => target,
+            AgentAction::Run(asked) => &asked.target,
         }
     }
 }
 
-/// Runs the command.
+/// Runs `vctx agent`.
 pub async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
-        Action::Create { name, window, system, encoding, target } => {
+        AgentAction::Create { name, window, system, encoding, target } => {
             let system = system.as_deref().map(args::text).transpose()?;
             let new = NewAgent { context_window: window, system, encoding };
-            show(&target, &target.client().create_agent(&name, &new).await?)
+            let state = target.client().create_agent(&name, &new).await?;
+            output::told(target.json, &state, state::picture)
         }
-        Action::Run(asked) => agent_run::run(asked).await,
-        Action::List { target } => list(&target).await,
-        Action::Schedule(schedule) => schedule::run(schedule).await,
-        Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {
+        AgentAction::Run(asked) => agent_run::run(asked).await,
+        AgentAction::List { target } => list(&target).await,
+        AgentAction::Schedule(schedule) => schedule::run(schedule).await,
+        AgentAction::Patch { name, window, system, encoding, heartbeat, rev, target } => {
             let mut change = change(window, system.as_deref(), encoding)?;
             if let Some(limits) = heartbeat {
                 change["heartbeat"] = args::json("--heartbeat", &limits)?;
             }
             check_change(&change)?;
-            show(&target, &target.client().patch_agent(&name, &change, &Write::new(rev)).await?)
+            let state = target.client().patch_agent(&name, &change, &Write::new(rev)).await?;
+            output::told(target.json, &state, state::picture)
         }
     }
 }
@@ -141,13 +146,6 @@ fn check_change(change: &Value) -> Result<(), Failure> {
     }
 }
 
-fn show(target: &Target, state: &Value) -> Result<(), Failure> {
-    match target.json {
-        true => output::value(state),
-        false => output::line(&state::picture(state)),
-    }
-}
-
 async fn list(target: &Target) -> Result<(), Failure> {
     let agents = target.client().agents().await?;
     if target.json {
@@ -157,10 +155,8 @@ async fn list(target: &Target) -> Result<(), Failure> {
         return output::line("no agents yet; make one with: vctx agent create NAME");
     }
     let columns = ["/agent", "/context_window", "/encoding", "/version", "/_rev"];
-    let rows: Vec<Vec<String>> = agents
-        .iter()
-        .map(|agent| columns.map(|pointer| output::field(agent, pointer)).to_vec())
-        .collect();
+    let rows: Vec<Vec<String>> =
+        agents.iter().map(|agent| output::fields(agent, columns)).collect();
     output::line(&output::table(
         &["agent", "window", "encoding", "version", "revision"],
         &[1, 3],

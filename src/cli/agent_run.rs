@@ -1,4 +1,5 @@
-//! `vctx agent run`: one run of the configured model, told as it happens.
+//! `vctx agent run`: runs an agent once with the configured model, and prints the events of the run
+//! as they happen.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -8,21 +9,22 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 use vctx_base::ids::{Ids as _, SystemIds};
+use vctx_client::Client;
 
-/// What a run is asked to do.
+/// Arguments of `vctx agent run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// The agent
     pub name: String,
 
-    /// What the user says: a text, @FILE, or - for stdin; without it the run begins with what is there
+    /// Message of the user: a text, @FILE, or - for stdin [default: run on the events in the queue]
     #[arg(long, short, value_name = "TEXT")]
     pub message: Option<String>,
 
     #[command(flatten)]
-    pub how: How,
+    pub how: RunOptions,
 
-    /// The run's key: the same one goes on with a run that was cut off [default: a fresh one]
+    /// Key of the run; the same key continues an interrupted run [default: a new key]
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
 
@@ -30,20 +32,22 @@ pub struct RunArguments {
     pub target: Target,
 }
 
-/// How a run goes.
+/// Options of a run that several commands share.
 #[derive(Debug, Clone, Args)]
-pub struct How {
-    /// Whether the model asks for its next inference by a heartbeat, or the server goes on after every memory tool until there is text
+pub struct RunOptions {
+    /// When the run makes its next inference: only after a heartbeat request of the model (asked),
+    /// or after every call to a memory tool until the model answers with text (always)
     #[arg(long, value_name = "WHO", default_value = "always", value_parser = ["asked", "always"])]
     pub beat: String,
 
-    /// Tools that are offered, by name, or `all` [default: those of the configuration, or five for a chat]
+    /// Names of the tools that the model sees, or `all` [default: the tools of the configuration,
+    /// or five tools for a chat]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub tools: Option<Vec<String>>,
 }
 
-impl How {
-    /// The body of a run with this input.
+impl RunOptions {
+    /// Returns the request body of a run with the given input.
     pub fn body(&self, input: Option<&str>) -> Value {
         let mut body = json!({"beat": self.beat});
         if let Some(text) = input {
@@ -56,42 +60,54 @@ impl How {
     }
 }
 
-/// Runs the command.
+/// Runs `vctx agent run`.
 pub async fn run(asked: RunArguments) -> Result<(), Failure> {
     let text = asked.message.as_deref().map(args::text).transpose()?;
     let key = asked.key.unwrap_or_else(|| SystemIds.key());
-    let (as_json, mut fault) = (asked.target.json, None);
-    let mut told = Told::default();
+    let body = asked.how.body(text.as_deref());
+    follow(&asked.target, &asked.target.client(), &asked.name, &body, &key).await
+}
+
+/// Starts a run, and prints the run's events and the end of the run.
+pub async fn follow(
+    target: &Target,
+    client: &Client,
+    agent: &str,
+    body: &Value,
+    key: &str,
+) -> Result<(), Failure> {
+    let (mut printer, mut fault) = (RunPrinter::default(), None);
     let mut on_event = |event: &Value| {
-        let shown = if as_json { output::line(&event.to_string()) } else { told.tell(event) };
+        let shown =
+            if target.json { output::line(&event.to_string()) } else { printer.tell(event) };
         if let Err(failure) = shown {
             fault.get_or_insert(failure);
         }
     };
-    let body = asked.how.body(text.as_deref());
-    let end = asked.target.client().run(&asked.name, &body, &key, &mut on_event).await?;
+    let end = client.run(agent, body, key, &mut on_event).await?;
     if let Some(failure) = fault {
         return Err(failure);
     }
-    if as_json {
+    if target.json {
         return output::value(&json!({"type": "end", "end": end}));
     }
-    told.rest(&end)?;
-    output::line(&summed_up(&end))
+    printer.rest(&end)?;
+    output::line(&summary(&end))
 }
 
-/// What was shown of a run.
+/// Prints a run's events, and records whether text was printed.
 #[derive(Debug, Default)]
-pub struct Told {
-    /// Whether the cursor stands behind text.
+struct RunPrinter {
+    /// Whether the current output line contains text.
     in_text: bool,
-    /// Whether any text came.
+    /// Whether any text of the run was printed.
     any_text: bool,
 }
 
-impl Told {
-    /// Shows an event: text as it comes, everything else on a line of its own.
-    pub fn tell(&mut self, event: &Value) -> Result<(), Failure> {
+impl RunPrinter {
+    /// Prints an event of a run: pieces of text as they arrive, and every other event on a separate
+    /// line.
+    fn tell(&mut self, event: &Value) -> Result<(), Failure> {
         let text = |name: &str| output::cell(event[name].as_str().unwrap_or_default(), 64);
         match event["type"].as_str().unwrap_or_default() {
             "text" => {
@@ -105,7 +121,7 @@ impl Told {
         }
     }
 
-    /// Ends the line of a text.
+    /// Ends the current output line, if the line contains text.
     fn end_text(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.in_text) { output::line("") } else { Ok(()) }
     }
@@ -115,8 +131,9 @@ impl Told {
         output::line(text)
     }
 
-    /// The text of a run that was over before, whose events nobody told.
-    pub fn rest(&mut self, end: &Value) -> Result<(), Failure> {
+    /// Prints the text of a run if no event contained any text. This happens if the run ended
+    /// before the stream of events was opened.
+    fn rest(&mut self, end: &Value) -> Result<(), Failure> {
         self.end_text()?;
         match end["text"].as_str() {
             Some(text) if !self.any_text && !text.is_empty() => {
@@ -127,8 +144,8 @@ impl Told {
     }
 }
 
-/// One line about an end.
-pub fn summed_up(end: &Value) -> String {
+/// Returns one line that says how a run ended.
+fn summary(end: &Value) -> String {
     let calls = end["client_calls"].as_array().map_or(0, Vec::len);
     let fault = end["fault"].as_str().map(|fault| format!(" ({fault})")).unwrap_or_default();
     let calls = if calls > 0 { format!(", {calls} calls for you") } else { String::new() };

@@ -1,4 +1,4 @@
-//! Arguments that come as text, from a file (`@FILE`) or from stdin (`-`), with a bound on their size.
+//! Reads command arguments from a text, a file (`@FILE`) or stdin (`-`), with a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::exit::Failure;
 use vctx_core::dialect::{Dialect, Format};
 
-/// Longest argument read from a file or from stdin, in bytes.
+/// Maximum size of an argument read from a file or from stdin, in bytes.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// The text of an argument: itself, the content of `@FILE`, or stdin for `-`.
+/// Resolves an argument: the text itself, the content of `@FILE`, or stdin for `-`.
 pub fn text(argument: &str) -> Result<String, Failure> {
     match (argument, argument.strip_prefix('@')) {
         ("-", _) => whole("stdin", io::stdin().lock(), ARGUMENT_BYTES_MAX),
@@ -21,31 +21,31 @@ pub fn text(argument: &str) -> Result<String, Failure> {
     }
 }
 
-/// A path as the whole program may use it, whatever directory it was said in; an empty one stays and is refused where it is used.
+/// Makes a path absolute. An empty path stays empty; the code that opens the path refuses it.
 pub fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// A dialect by its name.
+/// Parses the name of a dialect.
 pub fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::named(name).map_err(|error| error.message)
+    Dialect::by_name(name).map_err(|error| error.message)
 }
 
-/// A form of tools by its name.
+/// Parses the name of a schema format.
 pub fn format(name: &str) -> Result<Format, String> {
-    Format::named(name).map_err(|error| error.message)
+    Format::by_name(name).map_err(|error| error.message)
 }
 
-/// A JSON argument, wherever it comes from.
+/// Reads a JSON argument from a text, a file or stdin.
 pub fn json(option: &str, argument: &str) -> Result<Value, Failure> {
     let text = text(argument)?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("{option} is not JSON: {error}"))
-            .next(format!("quote it for the shell: {option} '{{\"name\": \"value\"}}'"))
+            .next(format!("quote the JSON text for the shell: {option} '{{\"name\": \"value\"}}'"))
     })
 }
 
-/// A file of UTF-8 text, up to `bytes_max`.
+/// Reads a file of UTF-8 text, up to `bytes_max`.
 pub fn file(path: &Path, bytes_max: u64) -> Result<String, Failure> {
     let opened = File::open(path).map_err(|error| Failure::reading(path.display(), &error))?;
     whole(path.display(), opened, bytes_max)

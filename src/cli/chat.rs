@@ -1,11 +1,12 @@
-//! `vctx chat`: a conversation with an agent at a terminal, with its window after each answer.
+//! `vctx chat`: a conversation with an agent at a terminal, which shows the agent's window after
+//! each answer.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use clap::Args;
 use serde_json::Value;
 
-use super::agent_run::{How, Told, summed_up};
+use super::agent_run::{RunOptions, follow};
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
@@ -19,9 +20,9 @@ Examples:
   vctx chat ada --tools all
   printf 'My name is Ada.\\nWhat is my name?\\n' | vctx chat ada
 
-A line is a message; /window shows what the model sees, /quit (or the end of the input) leaves.";
+Each line of the input is a message. /window shows what the model sees; /quit or the end of the input ends the chat.";
 
-/// Talk with an agent; its window is shown after each answer
+/// Talk with an agent, and see its window after each answer
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Chat {
@@ -29,26 +30,27 @@ pub struct Chat {
     name: String,
 
     #[command(flatten)]
-    how: How,
+    how: RunOptions,
 
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Cells of the picture.
+/// Length of the bar that shows the window, in characters.
 const CELLS: usize = 60;
 
-/// Runs the command.
+/// Runs `vctx chat`.
 pub async fn run(chat: Chat) -> Result<(), Failure> {
     let client = chat.target.client();
-    // Says at once if there is no such agent.
+    // If the agent does not exist, this request fails, and the command ends before the first
+    // message.
     output::line(&picture(&client.state(&chat.name).await?))?;
     let at_terminal = io::stdin().is_terminal();
     loop {
         if at_terminal {
             output::piece("\n> ")?;
         }
-        // Nothing else happens while a person thinks.
+        // Reading stdin may block this thread, because no other task runs while the user types.
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);
         if read.map_err(|e| Failure::reading("stdin", &e))? == 0 {
@@ -67,32 +69,19 @@ pub async fn run(chat: Chat) -> Result<(), Failure> {
 }
 
 async fn say(chat: &Chat, client: &Client, text: &str) -> Result<(), Failure> {
-    let (mut told, mut fault) = (Told::default(), None);
-    let as_json = chat.target.json;
-    let mut on_event = |event: &Value| {
-        let shown = if as_json { output::line(&event.to_string()) } else { told.tell(event) };
-        if let Err(failure) = shown {
-            fault.get_or_insert(failure);
-        }
-    };
     let body = chat.how.body(Some(text));
-    let end = client.run(&chat.name, &body, &SystemIds.key(), &mut on_event).await?;
-    if let Some(failure) = fault {
-        return Err(failure);
+    follow(&chat.target, client, &chat.name, &body, &SystemIds.key()).await?;
+    match chat.target.json {
+        true => Ok(()),
+        false => output::line(&picture(&client.state(&chat.name).await?)),
     }
-    if as_json {
-        return output::value(&serde_json::json!({"type": "end", "end": end}));
-    }
-    told.rest(&end)?;
-    output::line(&summed_up(&end))?;
-    output::line(&picture(&client.state(&chat.name).await?))
 }
 
-/// The window as one bar and its sections as numbers.
+/// Draws the window as one bar, and lists the tokens of its sections.
 fn picture(told: &Value) -> String {
     let window = output::number(told, "/token_budget/max");
     let occupancy = output::number(told, "/tokens/occupancy");
-    let sections = output::SECTIONS.iter().filter_map(|section| {
+    let sections = output::sections().filter_map(|section| {
         let tokens = output::number(told, &format!("/tokens/{section}"));
         (tokens > 0).then(|| format!("{section} {tokens}"))
     });

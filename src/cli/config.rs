@@ -1,4 +1,5 @@
-//! Configuration: defaults, then a file, then the environment; every fault is reported, then it fails once.
+//! Reads the configuration from defaults, a file and the environment, and reports all errors of the
+//! configuration together.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,124 +11,136 @@ use serde::{Deserialize, Serialize};
 
 use vctx_base::telemetry;
 use vctx_core::dialect::{ALL_TOOLS, Dialect};
-use vctx_core::limits::{PLACE_NAME_BYTES_MAX, PLACES_MAX, TENANT_BYTES_MAX};
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::openai::DropinSettings;
-use vctx_core::policy::{RecallSettings, Retention, TaintSettings, check_limits, check_name};
-use vctx_server::executor::ArchiveSettings;
+use vctx_core::policy::{Retention, check_limits};
+use vctx_core::search::RecallSettings;
+use vctx_core::trust::{TaintSettings, check_name};
+use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
 use vctx_server::models::chat::ChatSettings;
 use vctx_server::models::{EmbedderSettings, GatewaySettings};
-use vctx_server::pulse;
 use vctx_server::store::{Admin, Credentials, Endpoint, Fault, RecallSharding};
 
-/// The visible table of defaults; it is what `deploy/config.example.toml` shows.
+/// Maximum length of a tenant name in bytes. A document key consists of tenant name, colon and
+/// agent name, and may have at most 254 bytes.
+const TENANT_BYTES_MAX: usize = 64;
+/// Maximum number of databases in addition to the home database.
+const PLACES_MAX: usize = 64;
+/// Maximum length of a database name in `[[store.places]]`, in bytes.
+const PLACE_NAME_BYTES_MAX: usize = 64;
+
+/// Default values of all settings; this file is also the example configuration.
 pub const DEFAULTS: &str = include_str!("../../deploy/config.example.toml");
 
-/// Everything that can be set, except passwords.
+/// All settings of the configuration, except passwords.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Our own sockets and data.
+    /// Settings of the server's sockets and data directory.
     pub server: ServerSettings,
-    /// The way to the database.
+    /// Connection to the database.
     pub store: StoreSettings,
-    /// Caps of heartbeats that a new agent gets.
+    /// Limits of heartbeats for new agents.
     pub heartbeat: HeartbeatLimits,
-    /// What a search of recall storage does unless it is told otherwise.
+    /// Default options of a search of recall storage.
     pub recall: RecallSettings,
-    /// When the archive is searched through its vector index.
+    /// Thresholds that decide when a search of the archive uses a vector index.
     pub archive: ArchiveSettings,
-    /// Logs.
+    /// Settings of the log.
     pub log: telemetry::Settings,
-    /// How long what left the window stays.
+    /// Ages at which texts outside the context window are removed.
     pub retention: Retention,
-    /// What is done about text from outside that looks like an order to the model.
+    /// Settings for tainted text.
     pub taint: TaintSettings,
-    /// What the server watches of itself.
-    pub conveyance: pulse::Settings,
-    /// What makes vectors of texts.
+    /// Settings of the Conveyance score: pause between two probes, and end of a session.
+    pub conveyance: ConveyanceSettings,
+    /// Settings of the embedder.
     pub embedder: EmbedderSettings,
-    /// The model that runs are driven with.
+    /// Settings of the chat model that runs agents.
     pub chat: ChatSettings,
-    /// What clients of OpenAI get.
+    /// Settings of the OpenAI API.
     pub dropin: DropinSettings,
-    /// How much `vctx proxy` takes at once, and how long it waits.
+    /// Limits and timeouts of `vctx proxy`.
     pub proxy: vctx_proxy::Settings,
-    /// A model for summaries.
+    /// Settings of the model that writes summaries, if one is configured.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
 }
 
-/// Our own sockets and data; empty paths mean the defaults.
+/// Sockets and data directory of the server. An empty path means the default path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSettings {
-    /// API socket.
+    /// Path of the API socket.
     pub socket: PathBuf,
-    /// Metrics socket.
+    /// Path of the metrics socket.
     pub metrics_socket: PathBuf,
-    /// Tenant of the API socket's callers.
+    /// Tenant of the callers of the API socket.
     pub tenant: String,
-    /// The embedded engine's directory.
+    /// Data directory of the embedded engine.
     pub data_dir: PathBuf,
-    /// Whether the database has to be named, and an HTTP base URL in the environment is only warned about.
+    /// Whether the server runs in production. In production, a database must be configured, and an
+    /// HTTP base URL in the environment causes a warning instead of an error.
     pub production: bool,
 }
 
-/// The way to the database.
+/// Connection to the database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreSettings {
-    /// Socket for reads; empty: as for writes, or embedded.
+    /// Database socket for reads. If empty, reads use the socket for writes.
     pub ro_uds: String,
-    /// Socket for writes; empty: embedded.
+    /// Database socket for writes. If empty, the server uses the embedded engine.
     pub rw_uds: String,
-    /// User for writes.
+    /// Database user for writes.
     pub user: String,
-    /// User for reads; empty: the same.
+    /// Database user for reads; if empty, the user for writes.
     pub ro_user: String,
-    /// User who makes and drops indexes, if there is a password for one; else the user for writes does.
+    /// Database user that creates and drops indexes. If no password for this user is set, the user
+    /// for writes creates and drops indexes instead.
     pub index_user: String,
-    /// Database.
+    /// Name of the database in ArangoDB.
     pub database: String,
-    /// Whether a write waits for the disk.
+    /// Whether a write waits until the data is on disk.
     pub durable: bool,
-    /// How writes go.
+    /// Kind of database request that a write without an eviction uses.
     pub write_mode: WriteChoice,
-    /// Shards of `recall_log` in a cluster; 1: all lies on one DB-Server (OneShard).
+    /// Number of shards of `recall_log` in a cluster. With 1, all data of the database is stored on
+    /// one DB-Server (OneShard).
     pub recall_shards: u32,
-    /// What a shard is chosen by.
+    /// Attributes of a recall entry that determine its shard.
     pub recall_shard_keys: Vec<String>,
-    /// Copies of each shard; 0: as the cluster has it.
+    /// Number of copies of each shard; 0 means the cluster's default.
     pub recall_replication_factor: u32,
-    /// Name of this place, the home place.
+    /// Name of the home database.
     pub place: String,
-    /// Whether new agents go to it.
+    /// Whether the home database accepts new agents.
     pub takes_new: bool,
-    /// Further places that agents are in.
+    /// Databases that store agents, in addition to the home database.
     #[serde(default)]
     pub places: Vec<PlaceSettings>,
 }
 
-/// The way to a further database.
+/// Connection to a database other than the home database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceSettings {
-    /// Its name, once for ever: the directory holds it.
+    /// Name under which the server knows this database. The name must not change, because the
+    /// directory of agents refers to it.
     pub name: String,
-    /// Socket for reads; empty: as for writes.
+    /// Socket of this database for reads. If empty, reads use the socket for writes.
     #[serde(default)]
     pub ro_uds: String,
-    /// Socket for writes.
+    /// Database socket for writes.
     pub rw_uds: String,
-    /// User for writes.
+    /// Database user for writes.
     pub user: String,
-    /// User for reads; empty: the same.
+    /// Database user for reads; if empty, the user for writes.
     #[serde(default)]
     pub ro_user: String,
-    /// Database.
+    /// Name of the database in ArangoDB.
     pub database: String,
-    /// Whether new agents go there.
+    /// Whether this database accepts new agents.
     #[serde(default = "yes")]
     pub takes_new: bool,
 }
@@ -154,14 +167,15 @@ impl PlaceSettings {
         faults
     }
 
-    /// The end of the name of a variable that holds its password: `east-1` is `EAST_1`.
+    /// Returns the suffix of the names of this database's password variables, such as `EAST_1` for
+    /// the database `east-1`.
     fn variable(&self) -> String {
         self.name.to_uppercase().replace(['-', '.'], "_")
     }
 }
 
 impl StoreSettings {
-    /// How `recall_log` is laid out in a cluster.
+    /// Returns the settings for sharding `recall_log` in a cluster.
     pub fn recall_sharding(&self) -> RecallSharding {
         RecallSharding {
             shards: self.recall_shards,
@@ -186,10 +200,10 @@ impl StoreSettings {
         }
         names.sort_unstable();
         for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
-            faults.push(format!("store.places: two places are named {}", pair[0]));
+            faults.push(format!("store.places: two databases are named {}", pair[0]));
         }
         if !self.takes_new && self.places.iter().all(|place| !place.takes_new) {
-            faults.push("store.takes_new: no place takes new agents".into());
+            faults.push("store.takes_new: no database accepts new agents".into());
         }
         faults
     }
@@ -199,35 +213,36 @@ impl StoreSettings {
     }
 }
 
-/// How writes without an eviction go.
+/// Kind of database request that a write without an eviction uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteChoice {
-    /// By the database's role.
+    /// The vctx server selects the kind, depending on whether ArangoDB runs as a single server or
+    /// as a cluster.
     Auto,
-    /// One AQL request.
+    /// One AQL request for each write.
     SingleRequest,
-    /// A stream transaction.
+    /// A stream transaction for each write.
     Stream,
 }
 
-/// A database that is configured, as opposed to the embedded one.
+/// The connection to a configured database, which is not the embedded engine.
 #[derive(Clone, Debug)]
 pub struct Remote {
     /// Socket for reads.
     pub ro: Endpoint,
     /// Socket for writes.
     pub rw: Endpoint,
-    /// Who reads.
+    /// Credentials for reads.
     pub ro_credentials: Credentials,
-    /// Who writes.
+    /// Credentials for writes.
     pub rw_credentials: Credentials,
-    /// Who makes and drops indexes, if that is another.
+    /// Credentials of the index user; `None` if the user for writes creates and drops indexes.
     pub index_credentials: Option<Credentials>,
 }
 
 impl Remote {
-    /// The way to a database as whoever writes there, who has indexes made by whom may.
+    /// Connects as the user for writes. If an index user is configured, that user creates indexes.
     pub async fn administered(&self, database: &str) -> Result<Admin, Fault> {
         let admin = Admin::connect(&self.rw, &self.rw_credentials, database).await?;
         match &self.index_credentials {
@@ -237,21 +252,22 @@ impl Remote {
     }
 }
 
-/// All faults of a configuration.
+/// All errors of a configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct Faults(pub Vec<String>);
 
-/// Names of the environment that other tools use for an HTTP base URL; vctx speaks to sockets only.
+/// Environment variables in which other tools expect an HTTP base URL. vctx does not use such a
+/// URL, because it connects only to Unix sockets.
 const HTTP_BASE_URLS: [&str; 4] =
     ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
 
-/// What is wrong with a server in production that has no database.
+/// Error text for a server in production that has no configured database.
 const NO_ENDPOINT: &str = "server.production is true, but no database is named: set ARANGO_RW_UDS (and ARANGO_RO_UDS for reads) to Unix sockets \
     of ArangoDB, or set server.production = false for the embedded database. An HTTP base URL such as ARANGO_URL does not count";
 
 impl Config {
-    /// Reads defaults, file and environment.
+    /// Reads the configuration from defaults, file and environment.
     pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
         let mut figment = Figment::from(Toml::string(DEFAULTS));
         if let Some(file) = file {
@@ -278,7 +294,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What is odd but allowed, to be logged once logs are on.
+    /// Returns warnings for the log about settings that are allowed but suspicious.
     pub fn warnings(&self) -> Vec<String> {
         let ignored = |name: &&str| {
             variable_of(name).is_some_and(|v| !v.is_empty() && Endpoint::parse(&v).is_err())
@@ -334,7 +350,7 @@ impl Config {
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
-        match Dialect::named(&self.chat.dialect) {
+        match Dialect::by_name(&self.chat.dialect) {
             Ok(dialect) => {
                 let names = dialect.names();
                 let is_odd = |name: &&String| *name != ALL_TOOLS && !names.contains(&name.as_str());
@@ -350,13 +366,15 @@ impl Config {
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 
-    /// The configured database, with its passwords; none when the embedded engine is to be started.
+    /// Returns the connection to the configured database, with its passwords; `None` for the
+    /// embedded engine.
     pub fn remote(&self) -> Result<Option<Remote>, Faults> {
         self.remote_of("", &password_of)
     }
 
-    /// The database of a server. In production a configuration that names none is a fault: a server that lost its environment would
-    /// answer from an empty memory otherwise.
+    /// Returns the connection of a server to its database. Returns an error if the server runs in
+    /// production without a configured database. Without this check, a server that lacks its
+    /// environment variables would start with an empty embedded database.
     pub fn served(&self) -> Result<Option<Remote>, Faults> {
         match self.remote()? {
             None if self.server.production => Err(Faults(vec![NO_ENDPOINT.into()])),
@@ -364,7 +382,7 @@ impl Config {
         }
     }
 
-    /// A further place: the configuration as it holds there, and its database.
+    /// Returns the configuration and the connection for a database other than the home database.
     pub fn in_place(&self, place: &PlaceSettings) -> Result<(Self, Remote), Faults> {
         self.in_place_with(place, &password_of)
     }
@@ -385,8 +403,9 @@ impl Config {
         Ok((config, remote.ok_or_else(none)?))
     }
 
-    /// `suffix` is what the variables of the passwords end with; where there is none of that name, those of the home place hold. A reader
-    /// without a name of its own is whoever writes, and has that password.
+    /// Returns the connection to a database. The names of its password variables end with `suffix`;
+    /// a missing variable is replaced by the variable of the home database. If no user for reads is
+    /// configured, the user for writes also reads.
     fn remote_of(&self, suffix: &str, password_of: &PasswordOf) -> Result<Option<Remote>, Faults> {
         if self.store.rw_uds.is_empty() {
             return Ok(None);
@@ -415,17 +434,19 @@ impl Config {
     }
 }
 
-/// Gives the password that a variable's name stands for, if there is one; [`password_of`] where the program runs.
+/// A function that returns the password for the name of an environment variable, or `None` if there
+/// is no password. Outside of tests, this function is [`password_of`].
 type PasswordOf<'a> = dyn Fn(&str) -> Result<Option<String>, Faults> + 'a;
 
-/// A variable of the environment.
+/// Reads an environment variable.
 pub fn variable_of(name: &str) -> Option<String> {
     #[allow(clippy::disallowed_methods, reason = "this file reads the environment")]
     std::env::var(name).ok()
 }
 
-/// A password from `NAME`, else from the file that `NAME_FILE` names, else from the service manager's directory of credentials
-/// (`$CREDENTIALS_DIRECTORY`, systemd.exec(5)), where `ARANGO_RO_PASSWORD` is `arango-ro-password`.
+/// Reads a password from `NAME`, from the file named in `NAME_FILE`, or from the service manager's
+/// directory of credentials (`$CREDENTIALS_DIRECTORY`, systemd.exec(5)). In this directory, the
+/// file for `ARANGO_RO_PASSWORD` is named `arango-ro-password`.
 pub fn password_of(name: &str) -> Result<Option<String>, Faults> {
     if let Some(password) = variable_of(name) {
         return Ok(Some(password));
@@ -439,10 +460,11 @@ pub fn password_of(name: &str) -> Result<Option<String>, Faults> {
     }
 }
 
-/// A credential of the service manager; one that it was not told to pass is none.
+/// Reads a credential from the service manager's directory, if the directory contains it.
 fn credential(directory: &Path, name: &str) -> Result<Option<String>, Faults> {
     let path = directory.join(name.to_lowercase().replace('_', "-"));
-    // The manager lets this user in by an access list, whose mask stands where a group's bits would.
+    // The group bits of the mode may be set. The service manager grants access by an access control
+    // list, and the group bits show the mask of this list.
     match path.try_exists() {
         Ok(true) => secret_within(&path, 0o007).map(Some),
         Ok(false) => Ok(None),
@@ -450,12 +472,12 @@ fn credential(directory: &Path, name: &str) -> Result<Option<String>, Faults> {
     }
 }
 
-/// Reads a secret whose file nobody else may read.
+/// Reads a secret from a file that no other user may read.
 pub fn secret_file(path: &Path) -> Result<String, Faults> {
     secret_within(path, 0o077)
 }
 
-/// Reads a secret whose file has none of the `open` bits in its mode.
+/// Reads a secret from a file; refuses a file whose mode has at least one of the bits in `open`.
 fn secret_within(path: &Path, open: u32) -> Result<String, Faults> {
     let fault = |text: String| Faults(vec![format!("{}: {text}", path.display())]);
     let mode = fs::metadata(path).map_err(|e| fault(e.to_string()))?.permissions().mode();
@@ -469,8 +491,9 @@ fn secret_within(path: &Path, open: u32) -> Result<String, Faults> {
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// Reads a secret, or makes it: random, in a file of mode 0600 that exists with no other mode at any moment and never half
-/// written: it gets its name when it is on the disk, and the first of two makers wins.
+/// Reads a secret from a file, or creates the file with a random secret. A new file has mode 0600
+/// from the start, and gets its final name only when its content is on disk. If two processes
+/// create the file at the same time, both use the secret of the process that finishes first.
 pub fn secret_or_new(path: &Path, fresh: impl FnOnce() -> String) -> Result<String, Faults> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -501,7 +524,7 @@ pub fn secret_or_new(path: &Path, fresh: impl FnOnce() -> String) -> Result<Stri
     }
 }
 
-/// A file that is not there is as good as removed.
+/// Converts the result of removing a file: the error for a missing file becomes a success.
 fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
@@ -561,7 +584,7 @@ mod tests {
             (remote.rw_credentials.password, remote.ro_credentials.password, index)
         };
         let [rw, ro, index] = home;
-        // The reader of another name at home is none of this place's.
+        // A database other than the home database does not use the home database's user for reads.
         assert_eq!(read("", &home), (rw.into(), rw.into(), Some(index.into())));
         assert_eq!(read("eyes", &home), (rw.into(), ro.into(), Some(index.into())));
         assert_eq!(read("eyes", &[rw]), (rw.into(), rw.into(), None));

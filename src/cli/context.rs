@@ -1,4 +1,5 @@
-//! `vctx context`: the rendered window, as a model would see it, with its receipt.
+//! `vctx context`: prints the rendered window as a model sees it, with the window's token counts
+//! and digest.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::target::Target;
 const EXAMPLES: &str = "\
 Examples:
   vctx context --agent ada                          what the model sees
-  vctx context --agent ada --manifest               which items stand in it, with tokens and digests
+  vctx context --agent ada --manifest               the window's messages, with tokens and digests
   vctx context --agent ada --save receipt.json      keep the receipt; later: vctx verify --receipt receipt.json";
 
 /// Print the rendered window
@@ -24,7 +25,7 @@ pub struct Context {
     #[arg(long)]
     agent: String,
 
-    /// List the items instead of the text
+    /// List the messages with their digests, instead of the text
     #[arg(long)]
     manifest: bool,
 
@@ -36,23 +37,20 @@ pub struct Context {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx context`.
 pub async fn run(context: Context) -> Result<(), Failure> {
     let answer = context.target.client().context(&context.agent).await?;
     if let Some(path) = &context.save {
         save(path, &format!("{answer}\n"))?;
     }
-    match (context.target.json, context.manifest) {
-        (true, _) => output::value(&answer),
-        (false, true) => output::line(&manifest(&answer)),
-        (false, false) => output::line(&rendered(&answer)),
-    }
+    let text = if context.manifest { manifest } else { rendered };
+    output::told(context.target.json, &answer, text)
 }
 
-/// The messages as text, and the digest that stands for them.
+/// Formats the messages of the rendered window as text, followed by the window's token counts and
+/// digest.
 pub fn rendered(answer: &Value) -> String {
-    let messages = answer.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut parts: Vec<String> = messages
+    let mut parts: Vec<String> = output::list(answer, "/messages")
         .iter()
         .map(|message| {
             let name = output::field(message, "/name");
@@ -78,20 +76,13 @@ pub fn rendered(answer: &Value) -> String {
 }
 
 fn manifest(answer: &Value) -> String {
-    let items =
-        answer.pointer("/manifest/items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            ["/section", "/seq", "/role", "/tokens", "/id", "/digest"]
-                .map(|pointer| output::field(item, pointer))
-                .to_vec()
-        })
-        .collect();
+    let columns = ["/section", "/seq", "/role", "/tokens", "/id", "/digest"];
+    let items = output::list(answer, "/manifest/items");
+    let rows: Vec<Vec<String>> = items.iter().map(|item| output::fields(item, columns)).collect();
     let table =
         output::table(&["section", "seq", "role", "tokens", "id", "digest"], &[1, 3], &rows);
     let chain = format!(
-        "chain of {} messages, head {}",
+        "hash chain of {} messages, head {}",
         output::field(answer, "/manifest/chain/length"),
         output::field(answer, "/manifest/chain/head")
     );

@@ -1,4 +1,5 @@
-//! `vctx conveyance`: how well an agent's memory carries, term by term, and what to do about the weakest.
+//! `vctx conveyance`: shows the Conveyance score of an agent's session and the terms of this score,
+//! with advice about the weakest term.
 
 use clap::Args;
 use serde_json::Value;
@@ -8,24 +9,25 @@ use crate::output;
 use crate::target::Target;
 
 const EXAMPLES: &str = "\
-C = (W·R·H / T) · Ctx^1.7, with Ctx the mean of L, I, A and G. A term without a denominator makes C unknown, a tier that is
-down or chunks without late-chunking evidence make it 0. What each term counts: docs/explanation/conveyance.md.
+C = (W·R·H / T) · Ctx^1.7, where Ctx is the mean of L, I, A and G. If the denominator of a term is zero, C is unknown.
+If a storage tier is down, or if chunks came without late-chunking evidence, C is 0. What each term counts:
+docs/explanation/conveyance.md.
 
 Examples:
   vctx conveyance                                 every agent, one line each
-  vctx conveyance --agent ada                     the terms of its present session
-  vctx conveyance --agent ada --life              of everything that is counted
+  vctx conveyance --agent ada                     the terms of the agent's current session
+  vctx conveyance --agent ada --life              the terms over all events of the agent
   vctx conveyance --agent ada --json | jq .terms.T";
 
-/// Show how well an agent's memory carries: the score and its terms
+/// Show the Conveyance score of an agent's session, and the terms of the score
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Conveyance {
-    /// The agent [default: all, one line each]
+    /// Name of the agent [default: all agents, one line each]
     #[arg(long)]
     agent: Option<String>,
 
-    /// Look at the agent's whole life instead of its present session
+    /// Compute the score over all events of the agent, instead of its current session
     #[arg(long)]
     life: bool,
 
@@ -33,30 +35,24 @@ pub struct Conveyance {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx conveyance`.
 pub async fn run(asked: Conveyance) -> Result<(), Failure> {
     let client = asked.target.client();
     let of = if asked.life { "life" } else { "session" };
     if let Some(agent) = &asked.agent {
         let answer = client.conveyance(agent, of).await?;
-        return match asked.target.json {
-            true => output::value(&answer),
-            false => output::line(&picture(&answer)),
-        };
+        return output::told(asked.target.json, &answer, picture);
     }
     let mut answers = Vec::new();
     for row in client.agents().await? {
         answers.push(client.conveyance(&output::field(&row, "/agent"), of).await?);
     }
-    match asked.target.json {
-        true => output::value(&Value::Array(answers)),
-        false => output::line(&overview(&answers)),
-    }
+    output::told(asked.target.json, &Value::Array(answers), overview)
 }
 
-/// One line for each agent.
-fn overview(answers: &[Value]) -> String {
-    let rows: Vec<Vec<String>> = answers
+/// Prints one line of scores for each agent.
+fn overview(answers: &Value) -> String {
+    let rows: Vec<Vec<String>> = output::list(answers, "")
         .iter()
         .map(|answer| {
             let mut row = vec![output::field(answer, "/agent"), score(answer)];
@@ -71,7 +67,7 @@ fn overview(answers: &[Value]) -> String {
     output::table(&heads, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &rows)
 }
 
-/// The terms with what they stand for.
+/// The letter of each term of the Conveyance score, and its meaning.
 const TERMS: [(&str, &str); 8] = [
     ("W", "what"),
     ("R", "where"),
@@ -83,7 +79,7 @@ const TERMS: [(&str, &str); 8] = [
     ("G", "guards"),
 ];
 
-/// The whole answer as text.
+/// Formats a whole Conveyance answer as text.
 pub fn picture(answer: &Value) -> String {
     let field = |pointer: &str| output::field(answer, pointer);
     let mut lines = vec![
@@ -99,23 +95,22 @@ pub fn picture(answer: &Value) -> String {
         output::table(&["", "", "value", "of", "all", ""], &[2, 3, 4], &rows(answer)),
         String::new(),
     ];
-    for why in strings(&answer["zero"]) {
-        lines.push(format!("zero: {why}"));
-    }
-    for missing in answer["missing"].as_array().into_iter().flatten() {
-        let lacks = strings(&missing["lacks"]).join(", ");
+    let zero = output::list(answer, "/zero").iter().filter_map(Value::as_str);
+    lines.extend(zero.map(|why| format!("zero: {why}")));
+    for missing in output::list(answer, "/missing") {
+        let lacks = output::texts(&missing["lacks"]);
         lines.push(format!(
             "missing: {} (nothing counted yet: {lacks})",
             output::field(missing, "/term")
         ));
     }
-    let flags = strings(&answer["flags"]);
+    let flags = output::texts(&answer["flags"]);
     if !flags.is_empty() {
-        lines.push(format!("note: {}", flags.join(", ")));
+        lines.push(format!("note: {flags}"));
     }
     match field("/weakest/term").as_str() {
-        "" => lines.push("nothing to mend".into()),
-        term => lines.push(format!("look at {term}: {}", field("/weakest/advice"))),
+        "" => lines.push("no term needs attention".into()),
+        term => lines.push(format!("weakest term {term}: {}", field("/weakest/advice"))),
     }
     lines.join("\n")
 }
@@ -124,39 +119,20 @@ fn rows(answer: &Value) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (term, name) in TERMS {
         let told = &answer["terms"][term];
-        let counts =
-            ["numerator", "denominator"].map(|part| output::field(told, &format!("/{part}")));
-        let [of, all] = counts;
-        rows.push(vec![term.into(), name.into(), figure(&told["value"]), of, all, String::new()]);
+        rows.push(share(term, name, told));
         rows.extend(parts(told));
     }
     let context = figure(&answer["terms"]["Ctx"]["value"]);
-    rows.push(vec![
-        "Ctx".into(),
-        "mean of L I A G".into(),
-        context,
-        String::new(),
-        String::new(),
-        String::new(),
-    ]);
+    rows.push(["Ctx", "mean of L I A G", &context, "", "", ""].map(str::to_owned).to_vec());
     rows
 }
 
-/// What a term is made of, where it is more than one share.
+/// Returns a table row for each part of a score term that has several parts.
 fn parts(told: &Value) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for part in ["conservation", "recall_hit_rate", "guards", "audited_writes"] {
-        if let Some(share) = told.get(part) {
-            let [of, all] =
-                ["/numerator", "/denominator"].map(|pointer| output::field(share, pointer));
-            rows.push(vec![
-                String::new(),
-                part.into(),
-                figure(&share["value"]),
-                of,
-                all,
-                String::new(),
-            ]);
+        if let Some(counts) = told.get(part) {
+            rows.push(share("", part, counts));
         }
     }
     for (path, way) in told["paths"].as_object().into_iter().flatten() {
@@ -166,31 +142,27 @@ fn parts(told: &Value) -> Vec<Vec<String>> {
             way["samples"],
             output::field(way, "/of")
         );
-        let p99 = figure(&way["p99_ms"]);
-        rows.push(vec![
-            String::new(),
-            format!("{path} p99"),
-            figure(&way["cost"]),
-            p99,
-            String::new(),
-            note,
-        ]);
+        let (path, [cost, p99]) =
+            (format!("{path} p99"), ["cost", "p99_ms"].map(|n| figure(&way[n])));
+        rows.push(vec![String::new(), path, cost, p99, String::new(), note]);
     }
     rows
+}
+
+/// Returns the table row of a term or of a part of a term: the value, and the two counts from which
+/// the value is computed.
+fn share(term: &str, name: &str, counts: &Value) -> Vec<String> {
+    let [of, all] = ["/numerator", "/denominator"].map(|pointer| output::field(counts, pointer));
+    vec![term.into(), name.into(), figure(&counts["value"]), of, all, String::new()]
 }
 
 fn score(answer: &Value) -> String {
     figure(&answer["c"])
 }
 
-/// A figure with four places, or a dash where there is none.
+/// Formats a number with four decimals, or a dash if the value is not a number.
 fn figure(value: &Value) -> String {
     value.as_f64().map_or_else(|| "–".to_owned(), |number| format!("{number:.4}"))
-}
-
-fn strings(value: &Value) -> Vec<String> {
-    let items = value.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -221,7 +193,7 @@ mod tests {
             "recall p99       0.0500  12.5000       ms of 250.0 ms, 8 samples of the session",
             "missing: H (nothing counted yet: chains)",
             "note: time_floored",
-            "look at H: let the model yield",
+            "weakest term H: let the model yield",
         ] {
             let squeezed = |t: &str| t.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(squeezed(&text).contains(&squeezed(part)), "{part} in\n{text}");
@@ -230,7 +202,7 @@ mod tests {
 
     #[test]
     fn all_agents_are_one_line_each() {
-        let text = overview(&[answer(), answer()]);
+        let text = overview(&json!([answer(), answer()]));
         assert_eq!(text.lines().count(), 3);
         assert!(text.lines().nth(1).unwrap().starts_with("ada"));
         assert!(text.lines().nth(1).unwrap().ends_with('H'));

@@ -1,4 +1,5 @@
-//! `vctx doctor`: everything the server relies on, tried on a database, and the health of a running deployment.
+//! `vctx doctor`: tests every database feature that the server needs, or checks a running
+//! deployment.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -10,13 +11,15 @@ use crate::config::{Config, Remote, password_of, secret_file, variable_of};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use vctx_client::paths;
-use vctx_server::doctor::{self, Asked, CHECKS, Ended, LEFTOVER_S, Outcome, Report, Row};
-use vctx_server::store::{Credentials, Endpoint, INDEX_USER, Layout, Settings, USER_PASSWORDS};
+use vctx_server::checks::{self, Step, by_hand};
+use vctx_server::doctor::{self, End, LEFTOVER_S, Order, Outcome, Report, Row};
+use vctx_server::store::{Credentials, Endpoint, INDEX_USER, USER_PASSWORDS};
 
 const EXAMPLES: &str = "\
-Who asks decides how much can be tried: an administrator gets a scratch database, somebody who may make collections gets scratch collections, and
-for an application user most of it is skipped, with the reason. Scratch is removed at the end, on an error and on a signal; after a kill the next
-doctor removes it. The endpoint comes from the environment as for `vctx setup`, or is the embedded engine of a running `vctx serve`.
+The rights of the database user decide which checks are possible: for an administrator, the doctor creates a temporary database; for a user who
+may create collections, it creates temporary collections; for any other user, it skips most checks and prints the reason. The doctor removes its
+test data at the end, after an error and after a signal; if the doctor is killed, the next doctor removes the data. The endpoint comes from the
+environment as for `vctx setup`; if the environment names no endpoint, the doctor tests the embedded engine of a running `vctx serve`.
 
 Examples:
   vctx doctor                                            the engine of the running `vctx serve`
@@ -24,9 +27,9 @@ Examples:
   vctx doctor --quick --only vectors.ready               one check
   vctx doctor --health --json                            a running deployment; reads only
 
-Exit codes: 0 nothing failed, 65 something did, 69 the database is not there, 75 interrupted, 77 credentials refused, 78 configuration.";
+Exit codes: 0 no check failed, 65 a check failed, 69 the database does not answer, 75 interrupted, 77 credentials refused, 78 wrong configuration.";
 
-/// Try everything the server relies on, and remove all of it again
+/// Try every database feature that the server relies on, and remove all test data again
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
@@ -38,15 +41,16 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Look at a running deployment instead: schema, indexes, lag, clock, sizes, what waits, rights. Reads only
+    /// Check a running deployment instead: schema, indexes, lag, clock, sizes, backlog, rights.
+    /// Reads only
     #[arg(long)]
     health: bool,
 
-    /// Leave out what waits longer than some seconds
+    /// Skip checks that take more than a few seconds
     #[arg(long, conflicts_with = "health")]
     quick: bool,
 
-    /// Make this check alone (may be given more than once)
+    /// Run only this check (may be given more than once)
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
 
@@ -58,41 +62,42 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
 
-    /// A table that can be pasted into an issue
+    /// Print a Markdown table, for an issue
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Age in seconds from which on scratch of a doctor that died is removed; 0 also takes that of one that runs
+    /// Age in seconds at which the test data of a killed doctor is removed; 0 also removes the data
+    /// of a running doctor
     #[arg(long, value_name = "SECONDS", default_value_t = LEFTOVER_S)]
     sweep_after: u64,
 }
 
-/// Runs the command.
-pub async fn run(asked: Doctor) -> Result<(), Failure> {
-    if asked.list {
-        return list(asked.json);
+/// Runs `vctx doctor`.
+pub async fn run(arguments: Doctor) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments.json);
     }
-    for id in &asked.only {
-        let check = doctor::named(id).ok_or_else(|| {
+    for id in &arguments.only {
+        let check = checks::by_name(id).ok_or_else(|| {
             Failure::usage(format!("{id} is no check")).next("see `vctx doctor --list`")
         })?;
-        if (check.step == doctor::Step::Health) != asked.health {
-            let how = if asked.health { "without" } else { "with" };
-            return Err(Failure::usage(format!("{id} is made {how} --health")));
+        if (check.step == Step::Health) != arguments.health {
+            let how = if arguments.health { "without" } else { "with" };
+            return Err(Failure::usage(format!("the check {id} runs only {how} --health")));
         }
     }
-    let question = question(&asked)?;
-    let report = doctor::examine(&question, signalled()?, &progress).await;
-    print(&asked, &report)?;
+    let order = order(&arguments)?;
+    let report = doctor::examine(&order, signalled()?, &progress).await;
+    print(&arguments, &report)?;
     ended(&report)
 }
 
-/// On stderr, so that stdout holds the report alone.
+/// The doctor prints progress on stderr, because stdout is for the report.
 fn progress(step: &str) {
     eprintln!("doctor: {step} …");
 }
 
-/// Ends with the first signal that asks the program to end.
+/// Waits for a signal that stops the doctor.
 fn signalled() -> Result<impl Future<Output = ()>, Failure> {
     let watch = |kind| {
         signal(kind)
@@ -112,47 +117,38 @@ fn configuration(faults: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Configuration, "CONFIGURATION", faults.to_string())
 }
 
-fn question(asked: &Doctor) -> Result<Asked, Failure> {
-    let config = Config::load(asked.config.as_deref()).map_err(configuration)?;
-    let remote = match (&asked.endpoint, config.remote().map_err(configuration)?) {
-        (Some(endpoint), given) => {
-            let socket = Endpoint::parse(endpoint).map_err(configuration)?;
-            let given = match given {
-                Some(given) => given,
-                None => of_environment(&config)?,
-            };
-            Remote { ro: socket.clone(), rw: socket, ..given }
-        }
-        (None, Some(given)) => given,
-        (None, None) => embedded(&config)?,
+fn order(arguments: &Doctor) -> Result<Order, Failure> {
+    let mut config = Config::load(arguments.config.as_deref()).map_err(configuration)?;
+    let endpoint = |text: &String| Endpoint::parse(text).map_err(configuration);
+    if let (Some(given), true) = (&arguments.endpoint, config.store.rw_uds.is_empty()) {
+        endpoint(given)?;
+        config.store.rw_uds.clone_from(given);
+    }
+    let mut remote = match config.remote().map_err(configuration)? {
+        Some(remote) => remote,
+        None => embedded(&config)?,
     };
-    Ok(Asked {
-        store: Settings {
-            ro: remote.ro,
-            rw: remote.rw,
-            ro_credentials: remote.ro_credentials,
-            rw_credentials: remote.rw_credentials,
-            database: config.store.database.clone(),
-            sync: false,
-        },
+    if let Some(socket) = &arguments.endpoint {
+        remote.rw = endpoint(socket)?;
+        remote.ro = remote.rw.clone();
+    }
+    Ok(Order {
+        index_password: remote.index_credentials.clone().map(|index| index.password),
+        store: remote.settings(&config, false),
         index_user: config.store.index_user.clone(),
-        index_password: remote.index_credentials.map(|index| index.password),
         application: application()?,
-        layout: Layout {
-            recall: config.store.recall_sharding(),
-            recall_ttl_s: config.retention.recall_ttl_s(),
-            ttl_may_go: true,
-        },
+        layout: config.layout(),
         retention: config.retention,
         index_rows_min: config.archive.index_rows_min,
-        health: asked.health,
-        quick: asked.quick,
-        only: asked.only.clone(),
-        leftover_s: asked.sweep_after,
+        health: arguments.health,
+        quick: arguments.quick,
+        only: arguments.only.clone(),
+        leftover_s: arguments.sweep_after,
     })
 }
 
-/// The users of `vctx setup --users` whose passwords are given as that command takes them.
+/// Returns the credentials of the database users that `vctx setup --users` creates, except the
+/// index user. The passwords come from the variables that `vctx setup` reads.
 fn application() -> Result<Vec<Credentials>, Failure> {
     let mut known = Vec::new();
     for (user, name) in USER_PASSWORDS.into_iter().filter(|(user, _)| *user != INDEX_USER) {
@@ -163,30 +159,7 @@ fn application() -> Result<Vec<Credentials>, Failure> {
     Ok(known)
 }
 
-/// Credentials where the socket alone is given on the command line.
-fn of_environment(config: &Config) -> Result<Remote, Failure> {
-    let password = password_of("ARANGO_PASSWORD").map_err(configuration)?.unwrap_or_default();
-    let ro_password = password_of("ARANGO_RO_PASSWORD").map_err(configuration)?;
-    let index_credentials = password_of("ARANGO_INDEX_PASSWORD")
-        .map_err(configuration)?
-        .map(|password| Credentials { user: config.store.index_user.clone(), password });
-    let user = config.store.user.clone();
-    let ro_user =
-        if config.store.ro_user.is_empty() { user.clone() } else { config.store.ro_user.clone() };
-    let nowhere = Endpoint::parse("/").map_err(configuration)?;
-    Ok(Remote {
-        ro: nowhere.clone(),
-        rw: nowhere,
-        ro_credentials: Credentials {
-            user: ro_user,
-            password: ro_password.unwrap_or_else(|| password.clone()),
-        },
-        rw_credentials: Credentials { user, password },
-        index_credentials,
-    })
-}
-
-/// The engine of a `vctx serve` that runs on this machine, as its administrator.
+/// Returns an administrator's connection to the embedded engine of a `vctx serve` on this machine.
 fn embedded(config: &Config) -> Result<Remote, Failure> {
     let stated = &config.server.data_dir;
     let data =
@@ -213,29 +186,29 @@ fn embedded(config: &Config) -> Result<Remote, Failure> {
 
 fn list(as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let checks = CHECKS.iter().map(|check| {
+        let checks = by_hand().map(|check| {
             serde_json::json!({"check": check.id, "step": check.step.text(), "expected": check.expected, "why": check.why})
         });
         return output::value(&checks.collect());
     }
-    let rows: Vec<Vec<String>> = CHECKS
-        .iter()
+    let rows: Vec<Vec<String>> = by_hand()
         .map(|check| vec![check.id.to_owned(), check.expected.to_owned(), check.why.to_owned()])
         .collect();
     output::line(&output::table(&["check", "expected", "why it matters"], &[], &rows))
 }
 
-fn print(asked: &Doctor, report: &Report) -> Result<(), Failure> {
-    if asked.json {
+fn print(arguments: &Doctor, report: &Report) -> Result<(), Failure> {
+    if arguments.json {
         return output::line(&report.to_json().to_string());
     }
-    if asked.markdown {
+    if arguments.markdown {
         return output::line(&markdown(report));
     }
     let heads = ["check", "", "expected", "seen", "why it matters"];
     let rows: Vec<Vec<String>> = report.rows.iter().map(cells).collect();
     let text = output::table(&heads, &[], &rows);
-    // Colours are put on whole lines, so that columns stay aligned.
+    // Whole lines are coloured, because colour codes within a line would break the alignment of
+    // columns.
     let colour = io::stdout().is_terminal() && variable_of("NO_COLOR").is_none();
     for (at, line) in text.lines().enumerate() {
         let outcome = at.checked_sub(1).and_then(|at| report.rows.get(at)).map(|row| row.outcome);
@@ -260,7 +233,7 @@ fn cells(row: &Row) -> Vec<String> {
     let cell = |text: &str| output::cell(text, output::CELL_CHARS_MAX);
     let seen = match row.outcome {
         Outcome::Ok => cell(&row.seen),
-        // What went wrong is told whole.
+        // The text of a failed check is printed in full.
         _ => output::cell(&row.seen, usize::MAX),
     };
     vec![
@@ -283,7 +256,7 @@ fn counts(report: &Report) -> String {
     )
 }
 
-/// The same as a table of GitHub-flavoured Markdown.
+/// Returns the doctor's report as a GitHub-flavoured Markdown table.
 fn markdown(report: &Report) -> String {
     let cell = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
     let mut lines = vec![
@@ -308,30 +281,30 @@ fn markdown(report: &Report) -> String {
 fn ended(report: &Report) -> Result<(), Failure> {
     let failed = report.count(Outcome::Failed);
     match &report.ended {
-        Ended::Unreachable(why) => Err(Failure::new(
+        End::Unreachable(why) => Err(Failure::new(
             Exit::Unavailable,
             "DATABASE_UNREACHABLE",
             format!("the database does not answer: {why}"),
         )
-        .next("start it, or name its socket: ARANGO_RW_UDS, or --endpoint SOCKET")),
-        Ended::Refused(why) => Err(Failure::new(
+        .next("start the database, or name its socket with ARANGO_RW_UDS or --endpoint SOCKET")),
+        End::Refused(why) => Err(Failure::new(
             Exit::Permission,
             "CREDENTIALS_REFUSED",
             format!("the database refused the credentials: {why}"),
         )
         .next("check ARANGO_USER and ARANGO_PASSWORD (or ARANGO_PASSWORD_FILE)")),
-        Ended::Interrupted => Err(Failure::new(
+        End::Interrupted => Err(Failure::new(
             Exit::TryAgain,
             "INTERRUPTED",
-            "the visit was ended before everything was looked at",
+            "the doctor ended before it had made all checks",
         )
         .next("run it again")),
-        Ended::Done if failed > 0 => {
+        End::Done if failed > 0 => {
             Err(Failure::new(Exit::Data, "CHECKS_FAILED", format!("{failed} checks failed")).next(
                 "read the rows marked FAILED; docs/reference/doctor.md says what to do about each",
             ))
         }
-        Ended::Done => Ok(()),
+        End::Done => Ok(()),
     }
 }
 
@@ -339,8 +312,9 @@ fn ended(report: &Report) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn report(outcome: Outcome, ended: Ended) -> Report {
-        let row = Row { check: CHECKS[0], outcome, seen: "a | b < c".into() };
+    fn report(outcome: Outcome, ended: End) -> Report {
+        let row =
+            Row { check: by_hand().next().expect("a check"), outcome, seen: "a | b < c".into() };
         Report { rows: vec![row], ended }
     }
 
@@ -348,13 +322,13 @@ mod tests {
     fn each_end_has_its_exit_code() {
         let exit = |report: &Report| ended(report).err().map(|failure| failure.exit as u8);
         for (outcome, end, code) in [
-            (Outcome::Ok, Ended::Done, None),
-            (Outcome::Warning, Ended::Done, None),
-            (Outcome::Skipped, Ended::Done, None),
-            (Outcome::Failed, Ended::Done, Some(65)),
-            (Outcome::Failed, Ended::Unreachable(String::new()), Some(69)),
-            (Outcome::Ok, Ended::Interrupted, Some(75)),
-            (Outcome::Failed, Ended::Refused(String::new()), Some(77)),
+            (Outcome::Ok, End::Done, None),
+            (Outcome::Warning, End::Done, None),
+            (Outcome::Skipped, End::Done, None),
+            (Outcome::Failed, End::Done, Some(65)),
+            (Outcome::Failed, End::Unreachable(String::new()), Some(69)),
+            (Outcome::Ok, End::Interrupted, Some(75)),
+            (Outcome::Failed, End::Refused(String::new()), Some(77)),
         ] {
             assert_eq!(exit(&report(outcome, end.clone())), code, "{outcome:?} {end:?}");
         }
@@ -362,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_cell_does_not_break_the_table_that_is_pasted() {
-        let text = markdown(&report(Outcome::Failed, Ended::Done));
+        let text = markdown(&report(Outcome::Failed, End::Done));
         assert!(text.contains("| FAILED |") && text.contains("a \\| b &lt; c"), "{text}");
         assert!(text.contains("1 FAILED"));
     }

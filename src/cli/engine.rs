@@ -1,4 +1,5 @@
-//! `vctx engine`: the database engine as a process of its own, as the demo and the crash tests run it.
+//! `vctx engine`: runs the database engine as a separate process, which the demo and the crash
+//! tests use.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,15 +9,15 @@ use clap::Args;
 use crate::app;
 use crate::args;
 
-/// Run the database engine alone; its first start makes the user root with the password in ARANGO_ROOT_PASSWORD, else with a
-/// random one in root.password of the data directory
+/// Run the database engine alone; its first start creates the user root with the password in
+/// ARANGO_ROOT_PASSWORD, or with a random password in root.password of the data directory
 #[derive(Debug, Args)]
 pub struct Engine {
-    /// Socket for reading and writing
+    /// Socket for reads and writes
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
 
-    /// Socket for reading only
+    /// Socket for reads only
     #[arg(long, value_name = "PATH")]
     ro_socket: Option<PathBuf>,
 
@@ -25,7 +26,7 @@ pub struct Engine {
     data_dir: PathBuf,
 }
 
-/// Runs the command.
+/// Runs `vctx engine`.
 pub fn run(engine: Engine) -> ExitCode {
     app::engine(&app::EngineOptions {
         socket: args::absolute(engine.socket),

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes of sysexits(3), and an error that names the next step.
+//! Exit codes of sysexits(3), and the error type of commands, which suggests a next step.
 
 use std::fmt;
 use std::io;
@@ -12,40 +12,41 @@ use vctx_client::{Fault, Problem};
 pub enum Exit {
     /// The command line is wrong.
     Usage = 64,
-    /// The data are wrong, or a proof failed.
+    /// The data are wrong, or a verification failed.
     Data = 65,
     /// An input file is missing.
     NoInput = 66,
-    /// The server is not there.
+    /// The server or database does not answer.
     Unavailable = 69,
-    /// A mistake of ours.
+    /// A fault of this program.
     Internal = 70,
-    /// An output file or directory cannot be made.
+    /// An output file or directory cannot be created.
     CannotCreate = 73,
-    /// Try again later.
+    /// The failure is temporary; the same command may succeed later.
     TryAgain = 75,
-    /// Not allowed.
+    /// The caller is not allowed to do this.
     Permission = 77,
     /// The configuration is wrong.
     Configuration = 78,
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
-    /// Upper-case name for programs.
+    /// Error code in upper case, for programs.
     pub code: String,
-    /// What was wrong.
+    /// Description of the fault, for the user.
     pub message: String,
-    /// What to do about it.
+    /// Suggested next step.
     pub next: Option<String>,
-    /// The server's problem details, if it gave some: `required_headroom`, `_rev`, `changed` and the like stand there.
+    /// Further fields of the server's problem details, if any, such as `required_headroom`, `_rev`
+    /// or `changed`.
     pub problem: Map<String, Value>,
 }
 
 impl Failure {
-    /// A failure without a next step.
+    /// Returns a failure without a suggested next step.
     pub fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
         Failure {
             exit,
@@ -56,22 +57,22 @@ impl Failure {
         }
     }
 
-    /// The command line is wrong.
+    /// Returns a failure because the command line is wrong.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, "USAGE", message)
     }
 
-    /// Something read is wrong, or a proof failed.
+    /// Returns a failure because the data are wrong or a verification failed.
     pub fn data(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Data, "DATA", message)
     }
 
-    /// A fault of this program.
+    /// Returns a failure because of a fault of this program.
     pub fn internal(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Internal, "INTERNAL", message)
     }
 
-    /// An input that could not be read.
+    /// Returns a failure because an input could not be read.
     pub fn reading(what: impl fmt::Display, error: &io::Error) -> Failure {
         Failure::new(
             of_io(error, Exit::NoInput),
@@ -80,7 +81,7 @@ impl Failure {
         )
     }
 
-    /// An output that could not be written.
+    /// Returns a failure because an output could not be written.
     pub fn writing(what: impl fmt::Display, error: &io::Error) -> Failure {
         Failure::new(
             of_io(error, Exit::CannotCreate),
@@ -89,13 +90,24 @@ impl Failure {
         )
     }
 
-    /// The same failure with what to do about it.
+    /// Returns a failure for a problem that the client reports. If the problem is temporary, the
+    /// suggested step names the key with which the user can repeat the call.
+    pub fn repeatable(problem: Problem, what: &str, key: &str) -> Failure {
+        let passing = problem.is_passing();
+        let failure = Failure::from(problem);
+        match passing {
+            true => failure.next(format!("repeat the {what} with --key {key}")),
+            false => failure,
+        }
+    }
+
+    /// Adds the suggested next step to a failure.
     pub fn next(mut self, step: impl Into<String>) -> Failure {
         self.next = Some(step.into());
         self
     }
 
-    /// The error on stderr: two lines for people, one JSON object for programs.
+    /// Prints the failure on stderr: two lines for people, or one JSON object for programs.
     pub fn tell(&self, as_json: bool) {
         if as_json {
             let mut told = json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8});

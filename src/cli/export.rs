@@ -1,4 +1,4 @@
-//! `vctx export`: everything that an agent is, in one file that another server makes the same agent of.
+//! `vctx export`: writes an agent into one file, which another server can import.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,21 @@ use crate::output;
 use crate::portable::Passing;
 use crate::saved::Saved;
 use crate::target::Target;
-use vctx_core::memory::export::Checked;
+use vctx_core::memory::export::ImportPlan;
 
 const EXAMPLES: &str = "\
 Examples:
   vctx export --agent ada --out ada.jsonl
-  vctx export --agent ada --out ada.jsonl.gz        packed, by its ending
+  vctx export --agent ada --out ada.jsonl.gz        compressed, because the name ends in .gz
   vctx export --agent ada | ssh there 'cat > ada.jsonl'
-  vctx import ada.jsonl                             there: the same agent, with the same proofs
-  tail -n 1 ada.jsonl | jq .state                   one hash for one state, wherever it lies
+  vctx import ada.jsonl                             on the other server: the same agent with the same digests
+  tail -n 1 ada.jsonl | jq .state                   the digest of the agent's state
 
-The file is of one moment, is checked on its way, and stands under its name only when it is whole. Two exports of one
-state are the same bytes. What goes into it and what stays: docs/how-to/export.md";
+The file contains the agent's state at one moment. The command checks the file while it arrives, and gives the file its
+name only when it is complete. Two exports of the same state are equal byte for byte. What the file contains and what
+it leaves out: docs/how-to/export.md";
 
-/// Write everything that an agent is into one file
+/// Write an agent with all its data into one file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
@@ -35,7 +36,7 @@ pub struct Export {
     #[arg(long)]
     agent: String,
 
-    /// The file; packed if it ends in .gz [default: stdout]
+    /// The file; compressed if its name ends in .gz [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -43,7 +44,7 @@ pub struct Export {
     pub target: Target,
 }
 
-/// Where the bytes go.
+/// The destination to which an export is written.
 enum Sink {
     Stdout(io::Stdout),
     Plain(Saved),
@@ -77,7 +78,7 @@ impl Sink {
     }
 }
 
-/// Tells how far something is, now and then, to a person who waits.
+/// Prints the progress of an export from time to time, if stderr is a terminal.
 struct Progress {
     told: Instant,
 }
@@ -90,12 +91,12 @@ impl Progress {
             return;
         }
         self.told = vctx_base::clock::now();
-        // Nobody is told if stderr is gone.
+        // If stderr is closed, the export continues without progress.
         let _ = write!(io::stderr(), "\r\x1b[2K{rows} rows, {} MiB", bytes >> 20);
     }
 }
 
-/// Runs the command.
+/// Runs `vctx export`.
 pub async fn run(asked: Export) -> Result<(), Failure> {
     let client = asked.target.client();
     let out = asked.out.as_deref();
@@ -122,32 +123,38 @@ pub async fn run(asked: Export) -> Result<(), Failure> {
     let checked = passing.finish().map_err(came_broken)?;
     let name = out.map_or("stdout".into(), |path| path.display().to_string());
     sink.finish().map_err(|error| Failure::writing(&name, &error))?;
-    told(&checked, out.map(|_| name.as_str()), bytes, asked.target.json)
+    print_outcome(&checked, out.map(|_| name.as_str()), bytes, asked.target.json)
 }
 
 fn came_broken(why: String) -> Failure {
-    Failure::data(format!("the export came broken: {why}"))
-        .next("try again; if it stays so, look with `vctx verify` at what is wrong with the agent")
+    Failure::data(format!("the export arrived damaged: {why}"))
+        .next("try again; if it fails again, check the agent with `vctx verify`")
 }
 
-fn told(checked: &Checked, name: Option<&str>, bytes: u64, as_json: bool) -> Result<(), Failure> {
-    // The file itself went to stdout.
+fn print_outcome(
+    checked: &ImportPlan,
+    name: Option<&str>,
+    bytes: u64,
+    as_json: bool,
+) -> Result<(), Failure> {
+    // Without a file name, the export itself was written to stdout, so nothing else may be printed
+    // there.
     let Some(name) = name else { return Ok(()) };
-    let mut told = checked.told();
+    let mut told = checked.answer();
     told["file"] = name.into();
     told["bytes"] = bytes.into();
     if as_json {
         return output::value(&told);
     }
     output::line(&format!(
-        "{} is in {name}: {} rows, {bytes} bytes",
+        "agent {} exported to {name}: {} rows, {bytes} bytes",
         checked.header.agent, checked.rows
     ))?;
     table(checked)
 }
 
-/// What a file holds, as a table.
-pub fn table(checked: &Checked) -> Result<(), Failure> {
+/// Prints a table with the number of rows of each kind in an export file.
+pub fn table(checked: &ImportPlan) -> Result<(), Failure> {
     let counts = checked.counts.as_object().into_iter().flatten();
     let rows: Vec<Vec<String>> = counts
         .filter(|(_, count)| count.as_u64() != Some(0))

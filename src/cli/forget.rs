@@ -1,4 +1,5 @@
-//! `vctx forget`: what goes is shown, asked for once more at a terminal, and told by a manifest that holds no text.
+//! `vctx forget`: shows which data will be removed, asks for confirmation at a terminal, and prints
+//! the manifest of the removal.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -16,37 +17,40 @@ use vctx_core::limits::FORGET_MESSAGES_MAX;
 
 const EXAMPLES: &str = "\
 Examples:
-  vctx forget --agent ada --seq 17 --seq 20-25 --dry-run     what would go; nothing does
-  vctx forget --agent ada --seq 17                           the message, with everything that was made of it
+  vctx forget --agent ada --seq 17 --seq 20-25 --dry-run     show what would be removed
+  vctx forget --agent ada --seq 17                           the message, and all data made from it
   vctx forget --agent ada --doc letter.md                    a document of the archive
-  vctx forget --agent ada --match 'Jane Roe' --blocks        whatever holds this text, blocks too
+  vctx forget --agent ada --match 'Jane Roe' --blocks        all data with this text, blocks too
   vctx forget --agent ada --all                              the whole agent; its name is not used again
-  vctx forget --agent ada --list                             the manifests of what was forgotten
+  vctx forget --agent ada --list                             the manifests of earlier forget operations
 
-Place, digest and chain of a message stay, so `vctx verify` still proves the log; text, meta and salt go, and with them copies, entries and
-vectors, summaries that were made of it, documents derived from it, and stored answers. What a block, a schedule or another message quotes
-is told; `--match` takes that too. A message that calls a tool goes with its results.
+The position, digest and chain value of a message remain, so `vctx verify` can still check the log. The
+message's text, meta and salt are removed, and so are its copies, entries, vectors, summaries, derived
+documents and stored answers. Blocks, schedules and other messages that quote the message are listed;
+`--match` removes these other messages too. The results of a tool call are removed with the call.
 
-The database has let go of it when this ends. Its files may hold bytes of it until they are written again: see docs/how-to/forget.md
-(`arango-embedded rewrite`, or the compaction of arangod).";
+When the command ends, the database no longer contains the text. The database's files may contain bytes of
+the text until the files are rewritten: see docs/how-to/forget.md (`vctx rewrite`, or the compaction of
+arangod).";
 
-/// Time that a forgetting may take altogether; what is left then is gone on with by the server.
+/// Maximum time in seconds that the command waits for the end of the forget operation. After that,
+/// the command ends and the server continues the operation.
 const FORGET_S_MAX: u64 = 3_600;
 
-/// Forget messages, a document, whatever holds a text, or a whole agent
+/// Forget messages, a document, all data that contains a text, or a whole agent
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("what").required(true).args(["seq", "ids", "doc", "text", "all", "list"])))]
 pub struct Forget {
-    /// The agent whose memory it is
+    /// The agent
     #[arg(long)]
     agent: String,
 
-    /// Messages by place: 17, or 20-25; may come several times
+    /// Messages by seq: 17, or 20-25 (may be given more than once)
     #[arg(long, value_name = "N|N-M")]
     seq: Vec<String>,
 
-    /// Messages by id, with commas between them
+    /// Messages by id, separated by commas
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
     ids: Vec<String>,
 
@@ -54,7 +58,8 @@ pub struct Forget {
     #[arg(long, value_name = "DOC")]
     doc: Option<String>,
 
-    /// Whatever holds exactly this text; a text, @FILE, or - for stdin (arguments can be seen by other users: use @FILE for secrets)
+    /// All data that contains exactly this text; a text, @FILE, or - for stdin (other users can see
+    /// arguments: use @FILE for secrets)
     #[arg(long = "match", value_name = "TEXT")]
     text: Option<String>,
 
@@ -62,27 +67,29 @@ pub struct Forget {
     #[arg(long)]
     all: bool,
 
-    /// Show the manifests of what was forgotten
+    /// Show the manifests of earlier forget operations
     #[arg(long)]
     list: bool,
 
-    /// Take blocks away that quote it, instead of only telling them
+    /// Also remove blocks that quote the text, instead of only listing them
     #[arg(long)]
     blocks: bool,
 
-    /// Only show what would go
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask, for scripts
+    /// Do not ask for confirmation, for scripts
     #[arg(long)]
     yes: bool,
 
-    /// Idempotency key: the same command with the same key goes on where it was cut off [default: a fresh one]
+    /// Idempotency key: the same command with the same key continues an interrupted command
+    /// [default: a new key]
     #[arg(long)]
     key: Option<String>,
 
-    /// Revision that it builds on; '*' accepts any [default: the one that was shown]
+    /// Revision that the forget operation builds on; '*' accepts any revision [default: the
+    /// revision of the preview]
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
 
@@ -90,28 +97,23 @@ pub struct Forget {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx forget`.
 pub async fn run(forget: Forget) -> Result<(), Failure> {
     let (client, agent) = (forget.target.client(), forget.agent.as_str());
     if forget.list {
         let told = client.forgettings(agent).await?;
-        return match forget.target.json {
-            true => output::value(&told),
-            false => output::line(&manifests(&told)),
-        };
+        return output::told(forget.target.json, &told, manifests);
     }
-    let mut asked = asked(&forget)?;
+    let mut asked = request_body(&forget)?;
     let mut revision = forget.rev.clone();
-    // A command that goes on with an earlier one finds less than that one, or nothing.
+    // With a key from the user there is no preview, because an earlier command with the same key
+    // may already have removed everything.
     if forget.key.is_none() || forget.dry_run {
         asked["dry_run"] = true.into();
         let preview = client.forget(agent, &asked, &Write::new(None)).await?;
         revision = revision.or_else(|| preview["_rev"].as_str().map(str::to_owned));
         if forget.dry_run {
-            return match forget.target.json {
-                true => output::value(&preview),
-                false => output::line(&shown(&preview)),
-            };
+            return output::told(forget.target.json, &preview, preview_text);
         }
         confirm(&forget, &preview)?;
     }
@@ -122,19 +124,10 @@ pub async fn run(forget: Forget) -> Result<(), Failure> {
     }
     let begun = clock::now();
     loop {
-        let told = client.forget(agent, &asked, &write).await.map_err(|problem| {
-            let passing = problem.is_passing();
-            let failure = Failure::from(problem);
-            match passing {
-                true => failure.next(format!("repeat the command with --key {}", write.key)),
-                false => failure,
-            }
-        })?;
+        let told = client.forget(agent, &asked, &write).await;
+        let told = told.map_err(|problem| Failure::repeatable(problem, "command", &write.key))?;
         if told["state"] != "under_way" {
-            return match forget.target.json {
-                true => output::value(&told),
-                false => output::line(&told_of(&told)),
-            };
+            return output::told(forget.target.json, &told, told_of);
         }
         wait(begun, &told, &write.key)?;
     }
@@ -142,13 +135,16 @@ pub async fn run(forget: Forget) -> Result<(), Failure> {
 
 fn wait(begun: Instant, told: &Value, key: &str) -> Result<(), Failure> {
     if begun.elapsed() > Duration::from_secs(FORGET_S_MAX) {
-        let failure = Failure::new(Exit::TryAgain, "UNDER_WAY", "it takes longer than an hour");
-        return Err(failure.next(format!("the server goes on; look with --list, or --key {key}")));
+        let failure =
+            Failure::new(Exit::TryAgain, "UNDER_WAY", "the forget operation takes over an hour");
+        return Err(
+            failure.next(format!("the server continues; check with --list, or --key {key}"))
+        );
     }
     output::progress(&format!("under way: {}", output::field(told, "/phase")))
 }
 
-fn asked(forget: &Forget) -> Result<Value, Failure> {
+fn request_body(forget: &Forget) -> Result<Value, Failure> {
     let mut asked = json!({"blocks": forget.blocks});
     if !forget.seq.is_empty() {
         asked["seqs"] = json!(places(&forget.seq)?);
@@ -168,7 +164,7 @@ fn asked(forget: &Forget) -> Result<Value, Failure> {
     Ok(asked)
 }
 
-/// `17` and `20-25` as numbers.
+/// Parses message positions such as `17` and ranges such as `20-25`.
 fn places(given: &[String]) -> Result<Vec<u64>, Failure> {
     let wrong = |text: &str| Failure::usage(format!("--seq {text}: use a number, or N-M"));
     let mut places = Vec::new();
@@ -190,17 +186,17 @@ fn places(given: &[String]) -> Result<Vec<u64>, Failure> {
     Ok(places)
 }
 
-/// Asks at a terminal; elsewhere `--yes` is wanted.
+/// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
 fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
     if forget.yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        let failure = Failure::usage("nobody can be asked here");
-        return Err(failure.next("look with --dry-run, then say --yes"));
+        let failure = Failure::usage("cannot ask for confirmation without a terminal");
+        return Err(failure.next("check with --dry-run, then add --yes"));
     }
     let mut out = io::stderr().lock();
-    let asked = writeln!(out, "{}", shown(preview))
+    let asked = writeln!(out, "{}", preview_text(preview))
         .and_then(|()| write!(out, "This cannot be undone. Type the agent's name to go on: "))
         .and_then(|()| out.flush());
     asked.map_err(|error| Failure::internal(format!("cannot ask: {error}")))?;
@@ -209,15 +205,15 @@ fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
     read.map_err(|error| Failure::internal(format!("cannot read the answer: {error}")))?;
     match line.trim() == forget.agent {
         true => Ok(()),
-        false => Err(Failure::usage("not confirmed: nothing went")),
+        false => Err(Failure::usage("not confirmed: nothing was removed")),
     }
 }
 
-/// What would go, one kind a line.
-fn shown(preview: &Value) -> String {
+/// Lists the number of objects that would be removed, with one kind of object on each line.
+fn preview_text(preview: &Value) -> String {
     if preview["what"] == "agent" {
         return format!(
-            "the whole agent goes: {} messages, {} documents, {} prompts, every block; its name is not used again",
+            "the whole agent is removed: {} messages, {} documents, {} prompts, every block; the name is not used again",
             preview["messages"], preview["documents"], preview["prompts"]
         );
     }
@@ -252,14 +248,14 @@ fn list(all: &Value) -> String {
     output::cell(&shown.join(", "), output::CELL_CHARS_MAX)
 }
 
-/// Where it is quoted by what stays.
+/// Lists the objects that quote the forgotten text and are not removed.
 fn quotes(quoted: &Value, going: &Value) -> String {
     let mut text = String::new();
     for (name, advice) in [
-        ("blocks", "--blocks takes them"),
-        ("messages", "name them too, or use --match"),
+        ("blocks", "add --blocks to remove them"),
+        ("messages", "forget them with --seq, or use --match"),
         ("documents", "forget them with --doc"),
-        ("schedules", "vctx agent schedule remove"),
+        ("schedules", "remove them with vctx agent schedule remove"),
     ] {
         let stays = quoted[name].as_array().is_some_and(|all| !all.is_empty());
         if stays && !(name == "blocks" && going == &quoted[name]) {
@@ -271,14 +267,14 @@ fn quotes(quoted: &Value, going: &Value) -> String {
     }
     if quoted["unsearched"].as_u64().is_some_and(|few| few > 0) {
         text.push_str(&format!(
-            "\nquotes of {} short or further messages were not looked for",
+            "\nquotes of {} short messages, or messages beyond the search limit, were not looked for",
             quoted["unsearched"]
         ));
     }
     text
 }
 
-/// What went.
+/// Describes the removed objects and the manifest as text.
 fn told_of(told: &Value) -> String {
     let counts = told["counts"].as_object().into_iter().flatten();
     let rows: Vec<Vec<String>> =
@@ -298,8 +294,7 @@ fn told_of(told: &Value) -> String {
 }
 
 fn manifests(told: &Value) -> String {
-    let all = told["forgettings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<Vec<String>> = all
+    let rows: Vec<Vec<String>> = output::list(told, "/forgettings")
         .iter()
         .map(|one| {
             vec![
@@ -333,11 +328,14 @@ mod tests {
     fn what_stays_is_told_with_what_takes_it() {
         let preview = json!({"messages": 2, "seqs": [3, 4], "documents": ["letter"], "blocks": [],
             "quoted": {"blocks": ["human"], "messages": [9], "system": true, "unsearched": 1}});
-        let text = shown(&preview);
-        for part in ["3, 4", "letter", "human: --blocks", "messages 9", "system text", "1 short"] {
+        let text = preview_text(&preview);
+        for part in
+            ["3, 4", "letter", "human: add --blocks", "messages 9", "system text", "1 short"]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        let whole = shown(&json!({"what": "agent", "messages": 7, "documents": 0, "prompts": 2}));
+        let whole =
+            preview_text(&json!({"what": "agent", "messages": 7, "documents": 0, "prompts": 2}));
         assert!(whole.contains("7 messages"), "{whole}");
     }
 }

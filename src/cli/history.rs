@@ -1,4 +1,5 @@
-//! `vctx history`: what stood in an agent's working memory, copy by copy, whenever one of its texts changed.
+//! `vctx history`: lists the states of an agent's system text, blocks and summary, one for each
+//! change of these texts.
 
 use clap::Args;
 use serde_json::Value;
@@ -10,11 +11,11 @@ use vctx_core::limits::HISTORY_PAGE;
 
 const EXAMPLES: &str = "\
 Examples:
-  vctx history --agent ada                    the first 20 copies: which texts each held
+  vctx history --agent ada                    the first 20 states, with the texts of each
   vctx history --agent ada --from 40 --limit 1 --json | jq .working_blocks
-  vctx history --agent ada --json             one copy per line";
+  vctx history --agent ada --json             one state per line";
 
-/// Show earlier states of the working memory: system text, blocks, summary
+/// Show earlier states of the core memory: system text, blocks, summary
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct History {
@@ -22,11 +23,11 @@ pub struct History {
     #[arg(long)]
     agent: String,
 
-    /// Version of the first copy
+    /// Version of the first state to list
     #[arg(long, value_name = "VERSION", default_value_t = 1)]
     from: u64,
 
-    /// How many copies at most
+    /// Maximum number of states to list
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: u64,
 
@@ -34,35 +35,22 @@ pub struct History {
     pub target: Target,
 }
 
-/// Runs the command.
-pub async fn run(asked: History) -> Result<(), Failure> {
-    let client = asked.target.client();
-    let (mut from, mut left) = (asked.from, asked.limit);
-    let mut rows = Vec::new();
-    while left > 0 {
-        let (page, next) = client.history(&asked.agent, from, left.min(HISTORY_PAGE.1)).await?;
-        left = left.saturating_sub(page.len() as u64);
-        for copy in &page {
-            match asked.target.json {
-                true => output::line(&copy.to_string())?,
-                false => rows.push(row(copy)),
-            }
-        }
-        match next {
-            Some(next) => from = next,
-            None => break,
-        }
-    }
-    if asked.target.json {
+/// Runs `vctx history`.
+pub async fn run(history: History) -> Result<(), Failure> {
+    let (client, json) = (history.target.client(), history.target.json);
+    let page = async |from, limit| client.history(&history.agent, from, limit).await;
+    let part = (history.from, history.limit);
+    let rows = output::rows(json, part, HISTORY_PAGE.1, page, row).await?;
+    if json {
         return Ok(());
     }
     output::line(&output::table(&["version", "when", "summary", "blocks"], &[0], &rows))
 }
 
-/// One copy: its blocks by name with the beginning of each, and which summary stood there.
+/// Returns the table row of one recorded state of the core: version, time, revision of the summary,
+/// and the beginning of each block's text.
 fn row(copy: &Value) -> Vec<String> {
-    let blocks = copy["working_blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let blocks: Vec<String> = blocks
+    let blocks: Vec<String> = output::list(copy, "/working_blocks")
         .iter()
         .map(|block| {
             let content = output::cell(&output::field(block, "/content"), BLOCK_CHARS_MAX);
@@ -77,7 +65,7 @@ fn row(copy: &Value) -> Vec<String> {
     ]
 }
 
-/// Characters of one block in the table.
+/// Maximum number of characters of a block's text that the table shows.
 const BLOCK_CHARS_MAX: usize = 30;
 
 #[cfg(test)]

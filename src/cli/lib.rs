@@ -1,4 +1,4 @@
-//! The commands of `vctx`, one file each, and the composition of a server.
+//! The commands of `vctx`, with one file for each command, and the composition of a server.
 
 pub mod agent;
 pub mod agent_run;

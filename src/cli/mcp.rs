@@ -1,4 +1,4 @@
-//! `vctx mcp`: the memory for MCP clients, on stdin and stdout or on a Unix socket.
+//! `vctx mcp`: offers an agent's memory to MCP clients, on stdin and stdout or on a Unix socket.
 
 use std::path::{Path, PathBuf};
 
@@ -14,29 +14,33 @@ use vctx_base::socket::bind;
 use vctx_base::telemetry::{self, LogFormat};
 use vctx_client::paths;
 use vctx_core::dialect::Dialect;
-use vctx_core::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
-use vctx_core::policy::check_name;
+use vctx_core::limits::{MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use vctx_core::trust::check_name;
 use vctx_mcp::{Bridge, Settings, listen, serve};
+
+/// Default of `--idle-exit-s`: time without a connection, in seconds, after which a server that
+/// this command started ends.
+const IDLE_EXIT_S: u64 = 300;
 
 const EXAMPLES: &str = "\
 In the configuration of an MCP client (Claude Desktop, Claude Code, Cursor, VS Code, Zed, …):
   {\"mcpServers\": {\"memory\": {\"command\": \"vctx\", \"args\": [\"mcp\"]}}}
   {\"mcpServers\": {\"memory\": {\"command\": \"vctx\", \"args\": [\"mcp\", \"--agent\", \"ada\"]}}}
 
-Many clients on one socket, each a conversation of its own:
+Many clients on one socket, each with its own conversation:
   vctx mcp --listen $XDG_RUNTIME_DIR/vctx/mcp.sock
 
-A running server is used as it is. When none listens on the socket, the first client starts one with its own database; all clients share
-it, and it ends when it has been idle for a while. Its log is server.log in the data directory. With ARANGO_RW_UDS set, the server that is
-started uses that database.
+If a server listens on the socket, the command uses this server. If no server listens, the first client starts a server with an embedded
+database. All clients share the started server, which ends after a time without connections. The server's log is server.log in the data
+directory. If ARANGO_RW_UDS is set, the started server uses the database on that socket instead of the embedded database.
 
-stdout carries the protocol only; logs go to stderr (VCTX_LOG__FILTER, default info).";
+stdout contains only messages of the protocol; logs go to stderr (VCTX_LOG__FILTER, default info).";
 
-/// Give an MCP client this memory, on stdin and stdout
+/// Serve an agent's memory to an MCP client, on stdin and stdout
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Mcp {
-    /// The agent whose memory it is; made by its first write
+    /// Agent whose memory the client uses; the client's first write creates the agent
     #[arg(long, value_name = "NAME", default_value = "default")]
     agent: String,
 
@@ -44,11 +48,11 @@ pub struct Mcp {
     #[arg(long, value_name = "SOCKET")]
     listen: Option<PathBuf>,
 
-    /// Names under which a model speaks of it: vctx, memgpt or anthropic
+    /// Dialect of the tools: vctx, memgpt or anthropic
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 
-    /// Tokens of the agent's window, if it has to be made
+    /// Tokens of the window of a new agent
     #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS, value_parser = clap::value_parser!(u64).range(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX))]
     context_window: u64,
 
@@ -56,18 +60,18 @@ pub struct Mcp {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Directory of the data, if a server has to be started [default: $XDG_STATE_HOME/vctx]
+    /// Data directory of a server started by this command [default: $XDG_STATE_HOME/vctx]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// A server that was started ends when no connection has been open for this long
+    /// Time without a connection after which a server started by this command ends
     #[arg(long, value_name = "SECONDS", default_value_t = IDLE_EXIT_S, value_parser = clap::value_parser!(u64).range(1..))]
     idle_exit_s: u64,
 }
 
-/// Runs the command.
+/// Runs `vctx mcp`.
 pub async fn run(mcp: Mcp) -> Result<(), Failure> {
-    // The protocol's own library tells whole messages at its lower levels; what is said in conversations is not for logs.
+    // The MCP library logs whole messages at debug level, but logs must not contain conversations.
     let filter = variable_of("VCTX_LOG__FILTER").unwrap_or_else(|| "info".into());
     let logs =
         telemetry::Settings { filter: format!("{filter},rmcp=error"), format: LogFormat::Text };
@@ -87,7 +91,7 @@ pub async fn run(mcp: Mcp) -> Result<(), Failure> {
     }
 }
 
-/// Serves clients on a socket until a signal comes.
+/// Serves clients on a socket until a signal arrives.
 async fn on_socket(socket: &Path, settings: Settings) -> Result<(), Failure> {
     let listening = bind(socket).map_err(|error| Failure::usage(format!("--listen: {error}")))?;
     let (stop, stopped) = watch::channel(false);

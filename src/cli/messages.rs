@@ -1,4 +1,4 @@
-//! `vctx messages`: every message an agent ever had, in order.
+//! `vctx messages`: lists all messages of an agent, in order.
 
 use clap::Args;
 use serde_json::Value;
@@ -14,7 +14,7 @@ Examples:
   vctx messages --agent ada --from 200 --limit 20
   vctx messages --agent ada --limit 100000 --json one message per line";
 
-/// List messages, evicted ones too
+/// List messages, including evicted messages
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Messages {
@@ -26,7 +26,7 @@ pub struct Messages {
     #[arg(long, value_name = "SEQ", default_value_t = 1)]
     from: u64,
 
-    /// How many messages at most
+    /// Maximum number of messages to list
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
 
@@ -34,27 +34,13 @@ pub struct Messages {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx messages`.
 pub async fn run(messages: Messages) -> Result<(), Failure> {
-    let client = messages.target.client();
-    let (mut from, mut left) = (messages.from, messages.limit);
-    let mut rows = Vec::new();
-    while left > 0 {
-        let (page, next) =
-            client.messages(&messages.agent, from, left.min(MESSAGES_PER_PAGE_MAX)).await?;
-        left = left.saturating_sub(page.len() as u64);
-        for message in &page {
-            match messages.target.json {
-                true => output::line(&message.to_string())?,
-                false => rows.push(row(message)),
-            }
-        }
-        match next {
-            Some(next) => from = next,
-            None => break,
-        }
-    }
-    if messages.target.json {
+    let (client, json) = (messages.target.client(), messages.target.json);
+    let page = async |from, limit| client.messages(&messages.agent, from, limit).await;
+    let part = (messages.from, messages.limit);
+    let rows = output::rows(json, part, MESSAGES_PER_PAGE_MAX, page, row).await?;
+    if json {
         return Ok(());
     }
     output::line(&output::table(
@@ -74,6 +60,7 @@ fn row(message: &Value) -> Vec<String> {
         (false, true) => "-".to_string(),
     };
     let content = output::cell(&output::field(message, "/content"), output::CELL_CHARS_MAX);
-    let cell = |pointer: &str| output::field(message, pointer);
-    vec![cell("/seq"), cell("/kind"), cell("/role"), cell("/token_estimate"), place, content]
+    let mut row = output::fields(message, ["/seq", "/kind", "/role", "/token_estimate"]);
+    row.extend([place, content]);
+    row
 }

@@ -1,17 +1,23 @@
-//! What commands print: aligned tables, bars and JSON on stdout, where a closed pipe is no error.
+//! Prints aligned tables, bars and JSON on stdout; a closed pipe is no error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
 use crate::exit::Failure;
+use vctx_client::Problem;
+use vctx_core::window::Section;
 
-/// Columns of text shown when a cell would be longer.
+/// Maximum number of characters of a table cell.
 pub const CELL_CHARS_MAX: usize = 72;
 
-/// Writes a line to stdout; a reader that went away (`| head`) ends the output quietly.
+/// Writes a line to stdout; a closed pipe (`| head`) is no error.
 pub fn line(text: &str) -> Result<(), Failure> {
-    match writeln!(io::stdout().lock(), "{text}") {
+    written(writeln!(io::stdout().lock(), "{text}"))
+}
+
+fn written(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::writing("stdout", &error))
         }
@@ -19,32 +25,48 @@ pub fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a text without ending its line; a reader that went away ends the output quietly.
+/// Reads a list page by page, up to `limit` items. With `json`, prints each item as a line of JSON;
+/// otherwise returns each item as a table row.
+pub async fn rows(
+    json: bool,
+    (mut from, mut limit): (u64, u64),
+    page_max: u64,
+    page: impl AsyncFn(u64, u64) -> Result<(Vec<Value>, Option<u64>), Problem>,
+    row: impl Fn(&Value) -> Vec<String>,
+) -> Result<Vec<Vec<String>>, Failure> {
+    let mut rows = Vec::new();
+    while limit > 0 {
+        let (entries, next) = page(from, limit.min(page_max)).await?;
+        limit = limit.saturating_sub(entries.len() as u64);
+        for entry in &entries {
+            match json {
+                true => line(&entry.to_string())?,
+                false => rows.push(row(entry)),
+            }
+        }
+        match next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(rows)
+}
+
+/// Writes a text and adds no line end; a closed pipe is no error.
 pub fn piece(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::writing("stdout", &error))
-        }
-        _ => Ok(()),
-    }
+    written(write!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// Writes a line over the one before at a terminal, or below it for a pipe.
+/// Writes a line to stdout; at a terminal, the line replaces the previous line.
 pub fn progress(text: &str) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {
         return line(text);
     }
-    let mut out = io::stdout().lock();
-    match write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::writing("stdout", &error))
-        }
-        _ => Ok(()),
-    }
+    piece(&format!("\r\x1b[2K{text}"))
 }
 
-/// Writes a JSON value: indented for a person at a terminal, one line for a pipe.
+/// Writes a JSON value: indented at a terminal, on one line for a pipe.
 pub fn value(value: &Value) -> Result<(), Failure> {
     match io::stdout().is_terminal() {
         true => line(&pretty(value)),
@@ -52,12 +74,21 @@ pub fn value(value: &Value) -> Result<(), Failure> {
     }
 }
 
-/// A JSON value over several lines.
+/// Prints an answer as JSON, or as text for people.
+pub fn told(
+    json: bool,
+    answer: &Value,
+    text: impl FnOnce(&Value) -> String,
+) -> Result<(), Failure> {
+    if json { value(answer) } else { line(&text(answer)) }
+}
+
+/// Formats a JSON value over several lines.
 pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("a JSON value has only text as names")
 }
 
-/// Rows as aligned columns; columns named in `right` stand at the right edge, as numbers do.
+/// Formats table rows as aligned columns; the columns in `right` are right-aligned.
 pub fn table(heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| width(head)).collect();
     for row in rows {
@@ -86,7 +117,8 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text as one cell: one line, cut with `…` where it is longer than `chars_max`; control characters do not reach a terminal.
+/// Returns a text as one line without control characters; a text longer than `chars_max` characters
+/// is truncated and ends with `…`.
 pub fn cell(text: &str, chars_max: usize) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut out: String = clean.clone().take(chars_max).collect();
@@ -97,7 +129,7 @@ pub fn cell(text: &str, chars_max: usize) -> String {
     out
 }
 
-/// A text for a terminal: line ends stay, other control characters do not.
+/// Returns a text for a terminal, without control characters except line ends.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|letter| {
@@ -110,7 +142,7 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
-/// A field as text: strings as they are, nothing for null.
+/// Returns a JSON field as text: strings without quotes, an empty text for null.
 pub fn field(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer) {
         None | Some(Value::Null) => String::new(),
@@ -119,12 +151,28 @@ pub fn field(value: &Value, pointer: &str) -> String {
     }
 }
 
-/// A field as a number, 0 when absent.
+/// Returns several JSON fields as a table row.
+pub fn fields<const N: usize>(value: &Value, pointers: [&str; N]) -> Vec<String> {
+    pointers.map(|pointer| field(value, pointer)).to_vec()
+}
+
+/// Returns a JSON field as a list; empty if the field is absent.
+pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the texts of a JSON list, separated by commas.
+pub fn texts(value: &Value) -> String {
+    let texts: Vec<&str> = list(value, "").iter().filter_map(Value::as_str).collect();
+    texts.join(", ")
+}
+
+/// Returns a JSON field as a number; 0 if the field is absent.
 pub fn number(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// `part` of `whole` as a bar of `cells` characters; more than nothing shows at least a sliver.
+/// Draws `part` of `whole` as a bar of `cells` characters; a part above 0 is always visible.
 pub fn bar(part: u64, whole: u64, cells: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths =
@@ -136,9 +184,11 @@ pub fn bar(part: u64, whole: u64, cells: usize) -> String {
     out
 }
 
-/// The sections of the window, in the order they are drawn.
-pub const SECTIONS: [&str; 7] =
-    ["system", "tools", "working", "summary", "notices", "fifo", "free"];
+/// Returns the names of the window's sections in the order in which they are drawn, and `free` at
+/// the end.
+pub fn sections() -> impl Iterator<Item = &'static str> {
+    Section::drawn().map(Section::name).chain(["free"])
+}
 
 #[cfg(test)]
 mod tests {

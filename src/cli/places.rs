@@ -1,4 +1,4 @@
-//! `vctx places` and `vctx move`: where agents can be, and taking one from one place to another.
+//! `vctx places` and `vctx move`: lists the databases, and moves an agent to another database.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 
-/// Show the databases that agents can be in, and whether they are reached
+/// Show the databases that can store agents, and whether each is reachable
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Several databases behind one server: docs/how-to/several-databases.md.
@@ -21,15 +21,16 @@ pub struct Places {
     pub target: Target,
 }
 
-/// Time that a move may take; what is left then is gone on with by the server.
+/// Maximum time in seconds that the command waits for the end of a move. After that, the command
+/// ends and the server continues the move.
 const MOVE_S_MAX: u64 = 3_600;
 
 /// Move an agent to another database
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The agent answers all the time; what is written to it meanwhile waits until it is there. All of it is written to the other database and held
-against its hash before anything goes here; the directory is told last, and then what it left behind is swept. A move that is cut off is
-taken up by the server, and by the same command. Both hashes are of what `vctx export` writes. See docs/how-to/several-databases.md.
+Reads of the agent are answered during the move; writes wait for its end. All rows are copied and
+their hashes compared before the agent is removed from the old database. The server or the same
+command continues an interrupted move. See docs/how-to/several-databases.md.
 
 Examples:
   vctx move --agent ada --to east
@@ -39,7 +40,7 @@ pub struct Move {
     #[arg(long)]
     agent: String,
 
-    /// Name of the place, as `vctx places` shows it
+    /// Name of the database, as `vctx places` shows it
     #[arg(long, value_name = "PLACE")]
     to: String,
 
@@ -47,7 +48,7 @@ pub struct Move {
     pub target: Target,
 }
 
-/// Shows the places.
+/// Runs `vctx places`.
 pub async fn show(asked: Places) -> Result<(), Failure> {
     let told = asked.target.client().places().await?;
     if asked.target.json {
@@ -66,7 +67,7 @@ pub async fn show(asked: Places) -> Result<(), Failure> {
     output::line(&output::table(&["place", "state", "home", "takes new", "why"], &[], &rows))
 }
 
-/// Moves an agent.
+/// Runs `vctx move`.
 pub async fn run(asked: Move) -> Result<(), Failure> {
     let patience = Duration::from_secs(asked.target.deadline_s.max(MOVE_S_MAX));
     let told = asked.target.client_within(patience).move_agent(&asked.agent, &asked.to).await?;
@@ -78,7 +79,7 @@ pub async fn run(asked: Move) -> Result<(), Failure> {
         return output::line(&format!("{} is in {} already", asked.agent, asked.to));
     }
     output::line(&format!(
-        "{} moved from {} to {}: {} rows in {} ms, state {} on both sides",
+        "{} moved from {} to {}: {} rows in {} ms, digest of the rows in both databases: {}",
         asked.agent,
         text("from"),
         text("to"),

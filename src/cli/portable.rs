@@ -1,4 +1,4 @@
-//! Files of agents on this side of the socket: plain or packed, read with bounds, checked line by line as they pass.
+//! Reads export files, plain or compressed, within size limits, and checks the export line by line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,18 +7,23 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use crate::exit::Failure;
-use vctx_core::limits::{
-    EXPORT_BYTES_MAX, EXPORT_GZIP_FREE_BYTES, EXPORT_GZIP_RATIO_MAX, EXPORT_LINE_BYTES_MAX,
-};
-use vctx_core::memory::export::{Checked, Checker, Header};
+use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_LINE_BYTES_MAX};
+use vctx_core::memory::export::{Checker, Header, ImportPlan};
 use vctx_server::store::SCHEMA;
 
-/// How a gzip file begins (RFC 1952 §2.3.1).
+/// Unpacked size in bytes up to which a compressed export is accepted regardless of its compression
+/// ratio.
+const EXPORT_GZIP_FREE_BYTES: u64 = 64 * 1024 * 1024;
+/// Maximum ratio of unpacked to compressed bytes for exports above `EXPORT_GZIP_FREE_BYTES`.
+const EXPORT_GZIP_RATIO_MAX: u64 = 200;
+
+/// First bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Longest first line that is looked at to find out what a file is, in bytes.
+/// Maximum number of bytes of the first line that are read to recognize an export.
 const HEADER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Bytes with an end: more than that is no file of ours, or one that unpacks to far more than it is.
+/// A reader that returns an error after a number of bytes. This limit protects against
+/// decompression bombs.
 struct Bounded<R> {
     from: R,
     left: u64,
@@ -30,14 +35,14 @@ impl<R: Read> Read for Bounded<R> {
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "it is too long, or unpacks to far more than it is: unpack it with gunzip if you trust it",
+                "the file is too long, or unpacks to far more than its size: unpack it with gunzip if you trust it",
             )
         })?;
         Ok(read)
     }
 }
 
-/// The bytes of a file, unpacked if it is packed.
+/// Opens a file for reading; a compressed file is unpacked while it is read.
 pub fn opened(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     let failed = |error: &io::Error| Failure::reading(path.display(), error);
     let file = File::open(path).map_err(|error| failed(&error))?;
@@ -53,7 +58,7 @@ pub fn opened(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     Ok(Box::new(Bounded { from, left: most.min(EXPORT_BYTES_MAX) }))
 }
 
-/// Whether a file says in its first line that it is an export of an agent.
+/// Whether the first line of a file says that the file is an export of an agent.
 pub fn is_export(path: &Path) -> bool {
     if !path.is_file() {
         return false;
@@ -64,8 +69,8 @@ pub fn is_export(path: &Path) -> bool {
     read.is_ok() && Header::is_begun_by(line.trim_end_matches('\n'))
 }
 
-/// Checks a file whole.
-pub fn checked(path: &Path) -> Result<Checked, Failure> {
+/// Checks a whole export file.
+pub fn checked(path: &Path) -> Result<ImportPlan, Failure> {
     let mut file = BufReader::new(opened(path)?);
     let mut passing = Passing::begin();
     loop {
@@ -89,7 +94,7 @@ fn refused(path: &Path, why: &str) -> Failure {
         .next("take another copy of the file, or export the agent again")
 }
 
-/// A file that passes in pieces of any length.
+/// A checker of an export file that arrives in pieces of any length.
 pub struct Passing {
     checker: Checker,
     line: Vec<u8>,
@@ -100,12 +105,12 @@ impl Passing {
         Self { checker: Checker::new(SCHEMA), line: Vec::new() }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows checked so far.
     pub fn rows(&self) -> u64 {
         self.checker.rows()
     }
 
-    /// The next piece.
+    /// Checks the next piece of the export file.
     pub fn take(&mut self, mut piece: &[u8]) -> Result<(), String> {
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             self.line.extend_from_slice(&piece[..end]);
@@ -121,8 +126,9 @@ impl Passing {
         Ok(())
     }
 
-    /// What it was, if that was all of it.
-    pub fn finish(self) -> Result<Checked, String> {
+    /// Returns the header and the numbers of rows of the export file, or an error if the file is
+    /// not complete.
+    pub fn finish(self) -> Result<ImportPlan, String> {
         match self.line.is_empty() {
             true => self.checker.finish(),
             false => Err("the file was cut off within a line".into()),

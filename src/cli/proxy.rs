@@ -1,4 +1,4 @@
-//! `vctx proxy`: the proxy between servers and their database, and the table of what it lets pass.
+//! `vctx proxy`: runs the proxy between servers and a database, or prints the proxy's rules.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,27 +13,28 @@ use crate::output;
 use vctx_proxy::{CALLS_REFUSED, FAMILIES, HEADERS_REFUSED, Mode, RULES};
 
 const EXAMPLES: &str = "\
-A proxy listens on a Unix socket of its own (mode 0660, in a directory of mode 0700 or 0750) and passes on what its rules name:
+A proxy listens on its own Unix socket (mode 0660, in a directory of mode 0700 or 0750). It forwards only the requests that its rules allow:
   ro  reads: the paths that a server reads, and queries whose text only reads
   rw  reads, queries, stream transactions, and the indexes that a running server makes
-Users, the schema (`vctx setup`), JavaScript and administration pass in neither: an administrator uses the database's own socket.
+Neither mode forwards requests that manage users, create the schema (`vctx setup`), run JavaScript or administer the database. For these
+requests, an administrator uses the database's own socket.
 
-It puts its own credentials in place of the client's: ARANGO_USER with ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, or
-$CREDENTIALS_DIRECTORY/arango-password. On SIGTERM it takes no further connection and lets running requests end (10 s).
+The proxy replaces the credentials of its client by its own: ARANGO_USER with ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, or
+$CREDENTIALS_DIRECTORY/arango-password. After SIGTERM, the proxy accepts no connection, and running requests have 10 s to end.
 
 Examples:
   vctx proxy --mode ro --listen /run/vctx-proxy-ro/ro.sock --upstream /run/arangodb3/arangod.sock
   vctx proxy --mode rw --listen ./rw.sock --upstream ./arangod.sock --metrics ./rw-metrics.sock
-  vctx proxy --rules            what passes, and what does not
+  vctx proxy --rules            the rules for forwarded and refused requests
   ARANGO_RO_UDS=/run/vctx-proxy-ro/ro.sock ARANGO_RW_UDS=/run/vctx-proxy-rw/rw.sock vctx serve
 
-How much it takes at once and how long it waits: [proxy] in the configuration. Metrics: GET /metrics on --metrics. docs/how-to/proxy.md";
+Limits and timeouts of the proxy: [proxy] in the configuration. Metrics: GET /metrics on the socket of --metrics. See docs/how-to/proxy.md";
 
-/// Stand between servers and the database, and pass on only what servers need
+/// Run a proxy in front of the database; the proxy forwards only the requests that servers need
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Proxy {
-    /// What passes: ro (reads) or rw (what a running server reads and writes)
+    /// Requests to forward: ro (reads) or rw (reads and writes of a running server)
     #[arg(long, value_name = "ro|rw", value_parser = mode, required_unless_present = "rules")]
     mode: Option<Mode>,
 
@@ -53,7 +54,7 @@ pub struct Proxy {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print what passes and what is refused, and end
+    /// Print the rules for forwarded and refused requests
     #[arg(long)]
     pub rules: bool,
 
@@ -63,7 +64,7 @@ pub struct Proxy {
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
-    Mode::named(text).ok_or_else(|| "use ro or rw".to_owned())
+    Mode::by_name(text).ok_or_else(|| "use ro or rw".to_owned())
 }
 
 /// Runs the proxy.
@@ -74,7 +75,8 @@ pub fn run(asked: Proxy) -> ExitCode {
         missing.tell(false);
         return ExitCode::from(missing.exit as u8);
     };
-    // A plain path may be said from the directory that this was started in; addresses with a scheme are absolute anyway.
+    // A plain socket path may be relative to the current directory; addresses with a scheme are
+    // absolute.
     let upstream = match upstream.contains("://") {
         true => upstream,
         false => args::absolute(upstream.into()).to_string_lossy().into_owned(),
@@ -88,12 +90,9 @@ pub fn run(asked: Proxy) -> ExitCode {
     })
 }
 
-/// Prints what passes and what does not.
+/// Prints the proxy's rules, as tables or as JSON.
 pub async fn rules(asked: Proxy) -> Result<(), Failure> {
-    match asked.json {
-        true => output::value(&as_json()),
-        false => output::line(&as_tables()),
-    }
+    output::told(asked.json, &as_json(), |_| as_tables())
 }
 
 fn as_json() -> Value {
@@ -136,8 +135,8 @@ fn as_tables() -> String {
          Headers that refuse a request; all others but x-arango-trx-id (rw) end at the proxy:\n{}\n\n\
          Functions that refuse a query in mode ro, beside every GROUP::NAME:\n{}",
         output::table(&["mode", "method", "path", "what for"], &[], &rows),
-        output::table(&["what", "paths, but for those above"], &[], &families),
-        output::table(&["begins with", "what it stands for"], &[], &pairs(HEADERS_REFUSED)),
+        output::table(&["what", "paths, except the paths above"], &[], &families),
+        output::table(&["begins with", "meaning"], &[], &pairs(HEADERS_REFUSED)),
         output::table(&["function", "what it does"], &[], &pairs(CALLS_REFUSED)),
     )
 }

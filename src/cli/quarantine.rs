@@ -1,4 +1,4 @@
-//! `vctx quarantine`: what is tainted in a memory, and what is told of it again.
+//! `vctx quarantine`: lists the tainted items of a memory, and releases items.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_client::Write;
 
 const EXAMPLES: &str = "\
-Text from tools, events, documents and other memories that looks like an order to the model is marked (docs/explanation/threat-model.md). With
-[taint] mode = \"quarantine\" a search tells only its place, its rules and its length until it is released.
+Text from tools, events, documents and other memories is tainted if it reads like an instruction to the model (docs/explanation/threat-model.md).
+With [taint] mode = \"quarantine\", a search shows only the position, the rules and the length of a tainted item until the item is released.
 
 Examples:
   vctx quarantine list ada
@@ -19,67 +19,59 @@ Examples:
   vctx quarantine release ada archival_docs/0f3c9a
   vctx quarantine hold ada 17";
 
-/// Pages of the list that are read at most.
+/// Maximum number of pages of the list of tainted items that the command reads.
 const PAGES_MAX: usize = 1_000;
 
-/// See what is tainted in a memory, and release it
+/// List the tainted items of a memory, and release them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Quarantine {
     #[command(subcommand)]
-    action: Action,
+    action: QuarantineAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// List what is tainted: place, rules, length
+enum QuarantineAction {
+    /// List the tainted items: position, rules, length
     List {
         agent: String,
         #[command(flatten)]
         target: Target,
     },
     /// Show one item with its text
-    Show {
-        agent: String,
-        /// Its id as the list or a search shows it, or the seq of a message
-        id: String,
-        #[command(flatten)]
-        target: Target,
-    },
-    /// Let searches tell it again
-    Release {
-        agent: String,
-        /// Its id as the list or a search shows it, or the seq of a message
-        id: String,
-        #[command(flatten)]
-        target: Target,
-    },
-    /// Hold it back again
-    Hold {
-        agent: String,
-        /// Its id as the list or a search shows it, or the seq of a message
-        id: String,
-        #[command(flatten)]
-        target: Target,
-    },
+    Show(Item),
+    /// Release an item, so that searches show it again
+    Release(Item),
+    /// Withdraw the release of an item, so that searches hide it again
+    Hold(Item),
+}
+
+// `Item` has no doc comment, because a doc comment would replace the help texts of the actions.
+#[derive(Debug, Args)]
+struct Item {
+    agent: String,
+    /// Id of the item as shown by the list or a search, or the seq of a message
+    id: String,
+    #[command(flatten)]
+    target: Target,
 }
 
 impl Quarantine {
-    /// The server that is meant.
+    /// Returns the server and output options of the action.
     pub fn target(&self) -> &Target {
         match &self.action {
-            Action::List { target, .. }
-            | Action::Show { target, .. }
-            | Action::Release { target, .. }
-            | Action::Hold { target, .. } => target,
+            QuarantineAction::List { target, .. } => target,
+            QuarantineAction::Show(item)
+            | QuarantineAction::Release(item)
+            | QuarantineAction::Hold(item) => &item.target,
         }
     }
 }
 
-/// Runs the command.
-pub async fn run(asked: Quarantine) -> Result<(), Failure> {
-    match asked.action {
-        Action::List { agent, target } => {
+/// Runs `vctx quarantine`.
+pub async fn run(quarantine: Quarantine) -> Result<(), Failure> {
+    match quarantine.action {
+        QuarantineAction::List { agent, target } => {
             let (mode, items) = all(&target, &agent).await?;
             match (target.json, items.is_empty()) {
                 (true, _) => output::value(&json!({"mode": mode, "items": items})),
@@ -87,15 +79,12 @@ pub async fn run(asked: Quarantine) -> Result<(), Failure> {
                 (false, false) => output::line(&format!("{}\nmode: {mode}", table(&items))),
             }
         }
-        Action::Show { agent, id, target } => {
+        QuarantineAction::Show(Item { agent, id, target }) => {
             let item = target.client().quarantined(&agent, &id).await?;
-            match target.json {
-                true => output::value(&item),
-                false => output::line(&shown(&item)),
-            }
+            output::told(target.json, &item, item_text)
         }
-        Action::Release { agent, id, target } => change(&target, &agent, &id, false).await,
-        Action::Hold { agent, id, target } => change(&target, &agent, &id, true).await,
+        QuarantineAction::Release(item) => change(&item, false).await,
+        QuarantineAction::Hold(item) => change(&item, true).await,
     }
 }
 
@@ -112,7 +101,7 @@ async fn all(target: &Target, agent: &str) -> Result<(String, Vec<Value>), Failu
     Err(Failure::data(format!("more than {PAGES_MAX} pages of tainted items")))
 }
 
-async fn change(target: &Target, agent: &str, id: &str, hold: bool) -> Result<(), Failure> {
+async fn change(Item { agent, id, target }: &Item, hold: bool) -> Result<(), Failure> {
     let write = Write { key: SystemIds.key(), revision: Some("*".into()) };
     let done = target.client().release(agent, id, hold, &write).await?;
     if target.json {
@@ -123,18 +112,17 @@ async fn change(target: &Target, agent: &str, id: &str, hold: bool) -> Result<()
     output::line(&format!("{} is {state}{already}", output::field(&done, "/result/id")))
 }
 
-fn rules(item: &Value) -> String {
-    let rules = item["rules"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    rules.collect::<Vec<_>>().join(", ")
-}
-
-fn shown(item: &Value) -> String {
+fn item_text(item: &Value) -> String {
     let released = if item["released"] == true { "released" } else { "not released" };
     let (id, text) = (output::field(item, "/id"), output::field(item, "/text"));
-    // A terminal must not be led by what is shown.
+    // Control characters of a tainted text must not reach the terminal.
     let text: String =
         text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
-    format!("{id} ({}; {released}), {} characters\n\n{text}", rules(item), item["chars"])
+    format!(
+        "{id} ({}; {released}), {} characters\n\n{text}",
+        output::texts(&item["rules"]),
+        item["chars"]
+    )
 }
 
 fn table(items: &[Value]) -> String {
@@ -152,7 +140,7 @@ fn table(items: &[Value]) -> String {
             vec![
                 output::cell(&place, output::CELL_CHARS_MAX),
                 output::field(item, "/chars"),
-                rules(item),
+                output::texts(&item["rules"]),
                 if item["released"] == true { "released" } else { "" }.into(),
                 output::field(item, "/id"),
             ]
@@ -178,7 +166,7 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         let item = json!({"id": "messages/m1", "chars": 4, "rules": ["secrecy"], "released": false, "text": "a\u{1b}[2Jb\nc"});
-        let text = shown(&item);
+        let text = item_text(&item);
         assert!(
             !text.contains('\u{1b}') && text.ends_with("b\nc") && text.contains("not released")
         );

@@ -1,4 +1,5 @@
-//! `vctx reindex`: changes all vectors of the archive to another embedder, length or metric while those of now serve, and shows how far it is.
+//! `vctx reindex`: replaces all vectors of the archive, and shows the progress. Searches use the
+//! current vectors until every document has new vectors.
 
 use std::time::Duration;
 
@@ -11,50 +12,52 @@ use crate::target::Target;
 use vctx_client::Client;
 
 const EXAMPLES: &str = "\
-The embedder to change to is `[embedder.next]` of the server's configuration. Searches go on with the vectors of now until every document has
-the next ones; then those serve, at once for everybody. What is killed or stopped goes on where it was. See docs/how-to/reindex.md.
+The section `[embedder.next]` of the server's configuration describes the next embedder. Searches
+use the current vectors until every document has the next vectors. After that, all searches use the
+next vectors. An interrupted reindex continues where it stopped. See docs/how-to/reindex.md.
 
 Examples:
-  vctx reindex start --watch       begin, or go on, and show how far it is
+  vctx reindex start --watch       begin or continue, and show progress
   vctx reindex status --json       numbers for a program
-  vctx reindex stop                wait; what was made stays
-  vctx reindex cancel              give up; what was made goes
-  vctx reindex index --watch       the same vectors, their index trained anew";
+  vctx reindex stop                stop; the vectors computed so far are kept
+  vctx reindex cancel              cancel; the vectors computed so far are removed
+  vctx reindex index --watch       the same vectors, with a newly trained index";
 
-/// Change all vectors of the archive to another embedder while it serves
+/// Replace all vectors of the archive with the vectors of another embedder while searches continue
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Reindex {
     #[command(subcommand)]
-    action: Action,
+    action: ReindexAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Begin a change to the embedder that is configured for it, or go on with one that was stopped
+enum ReindexAction {
+    /// Begin a reindex with the configured next embedder, or continue a stopped reindex
     Start {
-        /// How the next vectors are compared [default: as those of now]
+        /// Metric of the next vectors [default: the metric of the current vectors]
         #[arg(long, value_enum)]
         metric: Option<Metric>,
         #[command(flatten)]
         look: Look,
     },
-    /// Show how far it is
+    /// Show the progress of the reindex
     Status {
         #[command(flatten)]
         look: Look,
     },
-    /// Let it wait; what was made stays
+    /// Stop the reindex, and keep the vectors computed so far
     Stop {
         #[command(flatten)]
         target: Target,
     },
-    /// Give it up; what was made goes
+    /// Cancel the reindex, and remove the vectors computed so far
     Cancel {
         #[command(flatten)]
         target: Target,
     },
-    /// Train the vector index of the present vectors anew, beside the one that serves
+    /// Train a new index of the current vectors; searches use the old index until the new index is
+    /// ready
     Index {
         #[command(flatten)]
         look: Look,
@@ -63,7 +66,7 @@ enum Action {
 
 #[derive(Debug, Clone, Args)]
 struct Look {
-    /// Show it every second until it is done
+    /// Show the progress every second until the work is done
     #[arg(long)]
     watch: bool,
 
@@ -78,27 +81,28 @@ enum Metric {
 }
 
 impl Reindex {
-    /// Which server, and how it answers.
+    /// Returns the server and output options of the action.
     pub fn target(&self) -> &Target {
         match &self.action {
-            Action::Start { look, .. } | Action::Status { look } | Action::Index { look } => {
-                &look.target
-            }
-            Action::Stop { target } | Action::Cancel { target } => target,
+            ReindexAction::Start { look, .. }
+            | ReindexAction::Status { look }
+            | ReindexAction::Index { look } => &look.target,
+            ReindexAction::Stop { target } | ReindexAction::Cancel { target } => target,
         }
     }
 }
 
-/// Pause between two looks.
+/// Pause between two requests for the progress of the reindex.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
-/// Looks of one watch: a day.
+/// Maximum number of progress requests that one command with `--watch` sends: one per second for a
+/// day.
 const WATCHES_MAX: u32 = 24 * 3600;
 
-/// Runs the command.
+/// Runs `vctx reindex`.
 pub async fn run(asked: Reindex) -> Result<(), Failure> {
     let (target, client) = (asked.target().clone(), asked.target().client());
     let (told, watch) = match asked.action {
-        Action::Start { metric, look } => {
+        ReindexAction::Start { metric, look } => {
             let mut body = json!({"action": "start"});
             if let Some(metric) = metric {
                 body["metric"] = match metric {
@@ -109,10 +113,12 @@ pub async fn run(asked: Reindex) -> Result<(), Failure> {
             }
             (client.reindex(&body).await?, look.watch)
         }
-        Action::Status { look } => (client.reindex_status().await?, look.watch),
-        Action::Index { look } => return train(&look, &client).await,
-        Action::Stop { .. } => (client.reindex(&json!({"action": "stop"})).await?, false),
-        Action::Cancel { .. } => (client.reindex(&json!({"action": "cancel"})).await?, false),
+        ReindexAction::Status { look } => (client.reindex_status().await?, look.watch),
+        ReindexAction::Index { look } => return train(&look, &client).await,
+        ReindexAction::Stop { .. } => (client.reindex(&json!({"action": "stop"})).await?, false),
+        ReindexAction::Cancel { .. } => {
+            (client.reindex(&json!({"action": "cancel"})).await?, false)
+        }
     };
     if !watch {
         return show(&target, &told);
@@ -136,13 +142,10 @@ pub async fn run(asked: Reindex) -> Result<(), Failure> {
 }
 
 fn show(target: &Target, told: &Value) -> Result<(), Failure> {
-    match target.json {
-        true => output::value(told),
-        false => output::line(&picture(told)),
-    }
+    output::told(target.json, told, picture)
 }
 
-/// Begins a training, and waits for its end if asked to.
+/// Starts the training of a new vector index; with `--watch`, waits until the training has ended.
 async fn train(look: &Look, client: &Client) -> Result<(), Failure> {
     let mut told = client.reindex(&json!({"action": "index"})).await?;
     for _ in 0..WATCHES_MAX {
@@ -162,22 +165,26 @@ async fn train(look: &Look, client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How the index stands, in one line.
+/// Formats the state of the vector index on one line.
 fn trained(index: &Value) -> String {
     let field = |pointer: &str| output::field(index, pointer);
     let now = format!("index {} with {} lists", field("/state"), field("/nLists"));
     match index["next"].is_null() {
         true => now,
         false => {
-            format!("{now}; the next, with {}, is {}", field("/next/nLists"), field("/next/state"))
+            format!(
+                "{now}; the next index, with {} lists, is {}",
+                field("/next/nLists"),
+                field("/next/state")
+            )
         }
     }
 }
 
-/// Cells of the bar.
+/// Length of the progress bar, in characters.
 const BAR_CELLS: usize = 24;
 
-/// How far it is, in one line.
+/// Formats the progress of a reindex on one line.
 fn line(told: &Value) -> String {
     let number = |name: &str| told[name].as_u64().unwrap_or(0);
     let phase = told["phase"].as_str().unwrap_or("done").replace('_', " ");
@@ -210,7 +217,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Everything that is known of it.
+/// Formats the whole state of a reindex as text.
 fn picture(told: &Value) -> String {
     let kind = |of: &Value| {
         let field = |name: &str| output::field(of, &format!("/{name}"));
@@ -225,7 +232,7 @@ fn picture(told: &Value) -> String {
     };
     let mut lines = Vec::new();
     match &told["serving"] {
-        Value::Null => lines.push("serving  nothing: the archive is empty".to_owned()),
+        Value::Null => lines.push("serving  no vectors: the archive is empty".to_owned()),
         serving => lines.push(format!("serving  {}", kind(serving))),
     }
     if !told["next"].is_null() {
@@ -233,12 +240,12 @@ fn picture(told: &Value) -> String {
     }
     let state = told["state"].as_str().unwrap_or("none");
     lines.push(match state {
-        "none" => "state    no change is under way".into(),
+        "none" => "state    no reindex is under way".into(),
         state => format!("state    {state}: {}", line(told)),
     });
     if let Some(count @ 1..) = told["documents_by_caller"].as_u64() {
         lines.push(format!(
-            "note     {count} documents came with vectors of their caller's; the server makes the next ones from their texts"
+            "note     callers sent the vectors of {count} documents; the server computes the next vectors of these documents from their texts"
         ));
     }
     if told["embedder_here"] == false {

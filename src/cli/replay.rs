@@ -1,4 +1,4 @@
-//! `vctx replay`: what was sent to the model, put together again and held against the digests of then.
+//! `vctx replay`: rebuilds a past prompt and compares the prompt with the recorded digests.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ const EXAMPLES: &str = "\
 Examples:
   vctx replay ada                               the prompts of an agent
   vctx replay ada --turn 17                     what the model saw in turn 17
-  vctx replay ada --turn 17 --save request.json the very bytes that were sent
-  vctx replay ada --from 1 --limit 1000 --check whether all of them can still be put together
+  vctx replay ada --turn 17 --save request.json the exact bytes that were sent
+  vctx replay ada --from 1 --limit 1000 --check whether each prompt can still be rebuilt exactly
 
-Exit code 65: something is not as it was sent, or its text is gone.";
+Exit code 65: a rebuilt prompt differs from the sent prompt, or a text of the prompt was removed.";
 
-/// Put a past prompt together again, byte by byte
+/// Rebuild a past prompt, byte by byte
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Replay {
@@ -28,7 +28,7 @@ pub struct Replay {
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// Number of the prompt; none lists them
+    /// Number of the prompt [default: list all prompts]
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
 
@@ -40,11 +40,12 @@ pub struct Replay {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "turn")]
     from: u64,
 
-    /// How many at most
+    /// Maximum number of prompts to list
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "turn")]
     limit: u64,
 
-    /// Put each of the list together and say whether it is exact
+    /// Rebuild each prompt of the list, and report whether the rebuilt prompt equals the sent
+    /// prompt
     #[arg(long, conflicts_with = "turn")]
     check: bool,
 
@@ -52,7 +53,7 @@ pub struct Replay {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx replay`.
 pub async fn run(asked: Replay) -> Result<(), Failure> {
     match asked.turn {
         Some(turn) => one(&asked, turn).await,
@@ -67,24 +68,24 @@ async fn one(asked: &Replay, turn: u64) -> Result<(), Failure> {
     }
     match asked.target.json {
         true => output::value(&answer)?,
-        false => output::line(&shown(&answer)?)?,
+        false => output::line(&prompt_text(&answer)?)?,
     }
     proved(&answer)
 }
 
-/// Fails where a prompt is not what was sent.
+/// Returns an error if the digests of a rebuilt prompt differ from the recorded digests.
 fn proved(answer: &Value) -> Result<(), Failure> {
     if answer["exact"] == true {
         return Ok(());
     }
     let turn = &answer["turn"];
-    Err(Failure::data(format!("prompt {turn} cannot be put together as it was sent")))
+    Err(Failure::data(format!("prompt {turn} cannot be rebuilt as it was sent")))
 }
 
-/// The prompt as a model saw it, and what can be said of it.
-fn shown(answer: &Value) -> Result<String, Failure> {
+/// Formats the rebuilt prompt, and states whether its bytes equal the bytes that were sent.
+fn prompt_text(answer: &Value) -> Result<String, Failure> {
     let request: Value = serde_json::from_str(answer["request"].as_str().unwrap_or_default())
-        .map_err(|error| Failure::internal(format!("the request is no JSON: {error}")))?;
+        .map_err(|error| Failure::internal(format!("the rebuilt request is not JSON: {error}")))?;
     let window = serde_json::json!({"messages": request["messages"], "tokens": answer["tokens"],
         "context_digest": answer["prompt"]["context_digest"]});
     let mut lines = vec![context::rendered(&window)];
@@ -101,14 +102,14 @@ fn shown(answer: &Value) -> Result<String, Failure> {
         if gone["forgotten_at"].is_string() {
             lines.push(format!(
                 "cannot be reproduced: {} was forgotten at {}",
-                named(gone),
+                gone_text(gone),
                 output::field(gone, "/forgotten_at")
             ));
             continue;
         }
         lines.push(match gone["expired_at"].as_str() {
-            Some(at) => format!("gone by retention at {at}: {}", named(gone)),
-            None => format!("not there any more: {}", named(gone)),
+            Some(at) => format!("removed by retention at {at}: {}", gone_text(gone)),
+            None => format!("missing: {}", gone_text(gone)),
         });
     }
     for differs in answer["differs"].as_array().into_iter().flatten() {
@@ -128,7 +129,7 @@ fn shown(answer: &Value) -> Result<String, Failure> {
     Ok(lines.join("\n"))
 }
 
-fn named(gone: &Value) -> String {
+fn gone_text(gone: &Value) -> String {
     match gone["seq"].as_u64() {
         Some(seq) => format!("message {seq}"),
         None => output::field(gone, "/id"),
@@ -173,11 +174,11 @@ async fn list(asked: &Replay) -> Result<(), Failure> {
     }
     match wrong {
         0 => Ok(()),
-        wrong => Err(Failure::data(format!("{wrong} prompts are not as they were sent"))),
+        wrong => Err(Failure::data(format!("{wrong} prompts differ from the sent requests"))),
     }
 }
 
-/// A prompt in one line.
+/// Returns the table row of a prompt.
 fn row(prompt: &Value, verdict: String) -> Vec<String> {
     let field = |name: &str| output::cell(&output::field(prompt, name), NAME_CHARS_MAX);
     let finish = if prompt["waits"] == true { "(waits)".to_owned() } else { field("/finish") };
@@ -197,7 +198,7 @@ fn row(prompt: &Value, verdict: String) -> Vec<String> {
     ]
 }
 
-/// Characters of a name in the table.
+/// Maximum number of characters of a name in the table of prompts.
 const NAME_CHARS_MAX: usize = 32;
 
 #[cfg(test)]
@@ -220,10 +221,10 @@ mod tests {
         let answer = json!({"turn": 7, "exact": false, "request": "{\"messages\": []}", "request_bytes": 16,
             "gone": [{"seq": 4, "expired_at": "t"}, {"id": "summary:3", "expired_at": null}],
             "differs": [{"what": "it changed", "seq": 5, "expected": "a", "found": "b"}]});
-        let text = shown(&answer).unwrap();
+        let text = prompt_text(&answer).unwrap();
         for part in [
-            "gone by retention at t: message 4",
-            "not there any more: summary:3",
+            "removed by retention at t: message 4",
+            "missing: summary:3",
             "DIFFERS: it changed (message 5): expected a, found b",
             "not exact",
         ] {

@@ -1,4 +1,4 @@
-//! `vctx rewrite`: finishes on disk what was forgotten, where the embedded engine keeps the data.
+//! `vctx rewrite`: removes forgotten data from the embedded engine's files.
 
 use std::path::PathBuf;
 
@@ -12,43 +12,42 @@ use crate::output;
 use vctx_client::paths;
 
 const HELP: &str = "\
-What was forgotten or removed leaves its bytes in the files of the embedded engine until they are written again. This command writes all
-that lives into new files and removes the old ones; views are built again at the next start. Stop the server first; it needs as much free
-room as the live data takes. Killed at any moment it leaves the data as they were before or as they are after: run it again then.
+Forgotten and removed data leaves bytes in the files of the embedded engine until the files are rewritten. This command copies all live data
+into new files and removes the old files; the engine builds its views again at the next start. Stop the server first. The command needs as
+much free disk space as the live data takes. If the command is killed, either the old files or the new files remain: run the command again.
 
-On an ArangoDB of your own let its files be compacted instead: docs/how-to/forget.md.
+If you run ArangoDB instead of the embedded engine, compact ArangoDB's files instead: docs/how-to/forget.md.
 
 Examples:
-  vctx rewrite                              the data of the usual directory
+  vctx rewrite                              the data in the default directory
   vctx rewrite --data-dir /var/lib/vctx-engine";
 
-/// Write the embedded engine's data into new files, so that nothing of what was forgotten is left on disk
+/// Write the embedded engine's data into new files, so that no forgotten data is left on disk
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Rewrite {
-    /// Directory that `vctx serve` keeps its data in [default: $XDG_STATE_HOME/vctx]
+    /// Data directory of `vctx serve` [default: $XDG_STATE_HOME/vctx]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Answer in JSON, errors too
+    /// Answer in JSON, including errors
     #[arg(long)]
     pub json: bool,
 }
 
-/// Runs the command.
+/// Runs `vctx rewrite`.
 pub async fn run(rewrite: Rewrite) -> Result<(), Failure> {
     let directory = args::absolute(rewrite.data_dir.unwrap_or_else(paths::default_data_dir));
     let mut progress = |pairs: u64| {
-        // A line that cannot be shown is no reason to stop.
+        // An error while printing the progress must not stop the rewrite.
         drop(output::progress(&format!("{pairs} pairs copied")));
     };
     let done = app::rewrite(&directory, &mut progress).map_err(Failure::data)?;
     let told = json!({"before_bytes": done.before_bytes, "after_bytes": done.after_bytes, "pairs": done.pairs});
-    match rewrite.json {
-        true => output::value(&told),
-        false => output::line(&format!(
-            "{} bytes before, {} bytes after: {} pairs live",
+    output::told(rewrite.json, &told, |_| {
+        format!(
+            "{} bytes before, {} bytes after: {} live key-value pairs",
             done.before_bytes, done.after_bytes, done.pairs
-        )),
-    }
+        )
+    })
 }

@@ -1,4 +1,7 @@
-//! Files that commands save: readable by their owner alone, since they may hold what was said, and there only once they are whole.
+//! Writes the output files of commands.
+//!
+//! Only the owner can read such a file, because it may contain conversations; the file gets its
+//! final name only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,19 +11,23 @@ use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
 
-/// A file being written beside its place (mode 0600, whatever the umask is), which takes its name at the end.
+/// An output file. All data is written to a temporary file (mode 0600 regardless of the umask),
+/// which then gets the final name.
 pub struct Saved {
     to: To,
 }
 
 enum To {
     Beside(NamedTempFile, PathBuf),
-    /// A pipe or a terminal (`/dev/stdout`): no file could take its place.
+    /// A pipe or a terminal (such as `/dev/stdout`). The command writes to it without a temporary
+    /// file.
     Straight(File),
 }
 
 impl Saved {
-    /// Begins a file for that path. A link is followed, so that it stays and its target is replaced.
+    /// Creates a temporary file for the given final path. If the final path is a symbolic link, the
+    /// file that the link names is replaced. For a pipe or a terminal, no temporary file is
+    /// created.
     pub fn begin(path: &Path) -> io::Result<Saved> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(Saved { to: To::Straight(OpenOptions::new().write(true).open(path)?) });
@@ -34,17 +41,22 @@ impl Saved {
         Ok(Saved { to: To::Beside(file, path) })
     }
 
-    /// Gives it its name; a file that has that name already is replaced.
+    /// Gives the temporary file the final name, and replaces an existing file of that name.
     pub fn finish(self) -> io::Result<()> {
-        self.named(|file, path| file.persist(path).map(drop).map_err(|error| error.error))
+        self.with_path(|file, path| file.persist(path).map(drop).map_err(|error| error.error))
     }
 
-    /// Gives it its name; fails with `AlreadyExists` if a file has that name already.
+    /// Gives the temporary file the final name; fails with `AlreadyExists` if a file has that name.
     pub fn finish_new(self) -> io::Result<()> {
-        self.named(|file, path| file.persist_noclobber(path).map(drop).map_err(|error| error.error))
+        self.with_path(|file, path| {
+            file.persist_noclobber(path).map(drop).map_err(|error| error.error)
+        })
     }
 
-    fn named(self, give: impl FnOnce(NamedTempFile, &Path) -> io::Result<()>) -> io::Result<()> {
+    fn with_path(
+        self,
+        give: impl FnOnce(NamedTempFile, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
         match self.to {
             To::Straight(mut file) => file.flush(),
             To::Beside(file, path) => {
@@ -71,7 +83,7 @@ impl Write for Saved {
     }
 }
 
-/// Saves a text at once.
+/// Saves a text in a file.
 pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let written = Saved::begin(path).and_then(|mut file| {
         file.write_all(text.as_bytes())?;

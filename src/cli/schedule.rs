@@ -1,4 +1,4 @@
-//! `vctx agent schedule`: what happens to an agent by itself, and when.
+//! `vctx agent schedule`: creates, lists and deletes the schedules of an agent.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -16,31 +16,31 @@ Examples:
   vctx agent schedule show ada water
   vctx agent schedule remove ada water";
 
-/// What happens to an agent by itself, and when
+/// Events that an agent receives at set times
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Schedule {
     #[command(subcommand)]
-    action: Action,
+    action: ScheduleAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Make a schedule, or change the one of that name
+enum ScheduleAction {
+    /// Create a schedule, or change the schedule with this name
     Put {
         agent: String,
-        /// Its name: letters, digits, `_`, `.`, `-`, up to 128
+        /// Name of the schedule: letters, digits, `_`, `.`, `-`, up to 128
         name: String,
-        /// Fire again and again, so far apart
+        /// Milliseconds between two events, for a repeated event
         #[arg(long, value_name = "MS", conflicts_with = "at", required_unless_present = "at")]
         every: Option<u64>,
-        /// Fire once, then (UTC); at once if that is past
+        /// Time of a single event (UTC); with a past time, the schedule fires immediately
         #[arg(long, value_name = "TIME")]
         at: Option<String>,
-        /// What the event says; a text, @FILE, or - for stdin
+        /// Text of the event: a text, @FILE, or - for stdin
         #[arg(long, value_name = "TEXT")]
         content: String,
-        /// Let the agent run when it fires, where a model is configured
+        /// Run the agent when the schedule fires, if a model is configured
         #[arg(long)]
         run: bool,
         #[command(flatten)]
@@ -53,43 +53,40 @@ enum Action {
         target: Target,
     },
     /// Show one schedule
-    Show {
-        agent: String,
-        name: String,
-        #[command(flatten)]
-        target: Target,
-    },
-    /// Take a schedule away
-    Remove {
-        agent: String,
-        name: String,
-        #[command(flatten)]
-        target: Target,
-    },
+    Show(Item),
+    /// Remove a schedule
+    Remove(Item),
+}
+
+// `Item` has no doc comment, because a doc comment would replace the help texts of the actions.
+#[derive(Debug, Args)]
+struct Item {
+    agent: String,
+    name: String,
+    #[command(flatten)]
+    target: Target,
 }
 
 impl Schedule {
-    /// The server that is meant.
+    /// Returns the server and output options of the action.
     pub fn target(&self) -> &Target {
         match &self.action {
-            Action::Put { target, .. }
-            | Action::List { target, .. }
-            | Action::Show { target, .. }
-            | Action::Remove { target, .. } => target,
+            ScheduleAction::Put { target, .. } | ScheduleAction::List { target, .. } => target,
+            ScheduleAction::Show(item) | ScheduleAction::Remove(item) => &item.target,
         }
     }
 }
 
-/// Runs the command.
+/// Runs `vctx agent schedule`.
 pub async fn run(schedule: Schedule) -> Result<(), Failure> {
     match schedule.action {
-        Action::Put { agent, name, every, at, content, run, target } => {
+        ScheduleAction::Put { agent, name, every, at, content, run, target } => {
             let body =
                 json!({"every_ms": every, "at": at, "content": args::text(&content)?, "run": run});
             let given = target.client().put_schedule(&agent, &name, &body).await?;
             show(&target, &[given])
         }
-        Action::List { agent, target } => {
+        ScheduleAction::List { agent, target } => {
             let all = target.client().schedules(&agent).await?;
             if target.json {
                 return output::value(&json!({"schedules": all}));
@@ -101,15 +98,12 @@ pub async fn run(schedule: Schedule) -> Result<(), Failure> {
                 false => output::line(&table(&all)),
             }
         }
-        Action::Show { agent, name, target } => {
+        ScheduleAction::Show(Item { agent, name, target }) => {
             show(&target, &[target.client().schedule(&agent, &name).await?])
         }
-        Action::Remove { agent, name, target } => {
+        ScheduleAction::Remove(Item { agent, name, target }) => {
             let gone = target.client().remove_schedule(&agent, &name).await?;
-            match target.json {
-                true => output::value(&gone),
-                false => output::line(&format!("{name} is gone")),
-            }
+            output::told(target.json, &gone, |_| format!("{name} is gone"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `vctx serve`: the server.
+//! `vctx serve`: starts the server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::app;
 use crate::args;
 
 const EXAMPLES: &str = "\
-With nothing given the server makes its own database in the data directory and listens where all other commands look.
+Without options and configuration, the server creates an embedded database in the data directory, and listens on the default socket of all commands.
 
 Examples:
   vctx serve
@@ -18,11 +18,11 @@ Examples:
   ARANGO_RO_UDS=/run/arangod/ro.sock ARANGO_RW_UDS=/run/arangod/rw.sock ARANGO_USER=vctx ARANGO_PASSWORD_FILE=./password vctx serve
 
 Environment: ARANGO_RO_UDS, ARANGO_RW_UDS, ARANGO_USER, ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, ARANGO_RO_USER, ARANGO_RO_PASSWORD,
-ARANGO_DB (default vctx). When ARANGO_RW_UDS is set, no database is started. A password that is in neither variable is looked for in
-$CREDENTIALS_DIRECTORY: arango-password, arango-ro-password.
+ARANGO_DB (default vctx). If ARANGO_RW_UDS is set, the server does not start the embedded database. A password that is in neither of its
+variables is read from $CREDENTIALS_DIRECTORY: arango-password, arango-ro-password.
 
-Under a service manager (systemd): sockets called `api` and `metrics` (FileDescriptorName=) are taken over, Type=notify and WatchdogSec= are
-answered; units are in deploy/systemd.";
+Under a service manager (systemd), the server takes over sockets with the names `api` and `metrics` (FileDescriptorName=). It supports
+Type=notify and WatchdogSec=. Example units are in deploy/systemd.";
 
 /// Start the server
 #[derive(Debug, Args)]
@@ -40,12 +40,12 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// End when no connection has been open for this long [default: stay]
+    /// Time without a connection after which the server ends [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle_exit_s: Option<u64>,
 }
 
-/// Runs the command.
+/// Runs `vctx serve`.
 pub fn run(serve: Serve) -> ExitCode {
     app::serve(&app::ServeOptions {
         socket: serve.socket.map(args::absolute),

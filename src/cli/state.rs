@@ -1,4 +1,4 @@
-//! `vctx state`: how full an agent's window is and what stands in it.
+//! `vctx state`: shows the sections of an agent's window, and how full the window is.
 
 use clap::Args;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 
-/// Characters of a section's bar.
+/// Length of the bar for a section, in characters.
 const BAR_CHARS: usize = 40;
 
 /// Show an agent's window: sections, blocks, queue, summary
@@ -24,16 +24,13 @@ pub struct State {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx state`.
 pub async fn run(state: State) -> Result<(), Failure> {
     let answer = state.target.client().state(&state.agent).await?;
-    match state.target.json {
-        true => output::value(&answer),
-        false => output::line(&picture(&answer)),
-    }
+    output::told(state.target.json, &answer, picture)
 }
 
-/// The state as text.
+/// Formats an agent's state as text.
 pub fn picture(state: &Value) -> String {
     let window = output::number(state, "/token_budget/max");
     let occupancy = output::number(state, "/tokens/occupancy");
@@ -55,7 +52,7 @@ pub fn picture(state: &Value) -> String {
         ),
         String::new(),
     ];
-    for section in output::SECTIONS {
+    for section in output::sections() {
         let tokens = output::number(state, &format!("/tokens/{section}"));
         lines.push(
             format!("{section:>8} {:>8}  {}", tokens, output::bar(tokens, window, BAR_CHARS))

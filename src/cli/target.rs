@@ -1,4 +1,4 @@
-//! Which server a command talks to, and how it answers: the options all client commands share.
+//! Options that all client commands share: the server, the deadline and the output format.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,18 +18,18 @@ pub struct Target {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub deadline_s: u64,
 
-    /// Answer in JSON, errors too
+    /// Answer in JSON, including errors
     #[arg(long)]
     pub json: bool,
 }
 
 impl Target {
-    /// A client of that server.
+    /// Creates a client of the server that the options select.
     pub fn client(&self) -> Client {
         self.client_within(Duration::from_secs(self.deadline_s))
     }
 
-    /// The same with another patience.
+    /// Creates a client of the server that the options select, but with the given deadline.
     pub fn client_within(&self, deadline: Duration) -> Client {
         let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
         Client::new(Settings { deadline, ..Settings::new(socket) })

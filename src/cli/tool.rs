@@ -1,4 +1,4 @@
-//! `vctx tool`: one tool call.
+//! `vctx tool`: makes one tool call.
 
 use clap::Args;
 use serde_json::Value;
@@ -8,31 +8,32 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 use vctx_client::Write;
+use vctx_core::tools::{Access, Tool as Named};
 
-const EXAMPLES: &str = "\
-Examples:
-  vctx tool store_core       --agent ada --rev '*' --args '{\"block_id\": \"human\", \"content\": \"Likes sailing.\"}'
-  vctx tool fetch_core       --agent ada --args '{\"block_id\": \"human\"}'
-  vctx tool append_fifo      --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
-  vctx tool evict_fifo       --agent ada --rev '*' --args '{\"target_tokens\": 2000}'
-  vctx tool search_recall    --agent ada --args '{\"query\": \"blue boat\"}'
-  vctx tool write_recall     --agent ada --rev '*' --args '{\"entries\": [{\"content\": \"The boat lies at pier 4.\"}]}'
-  vctx tool search_archival  --agent ada --args '{\"query_text\": \"when does the ferry leave\"}'
-  vctx tool ingest_archival  --agent ada --rev '*' --args '{\"doc_id\": \"tides.md\", \"chunks\": [\"The ferry leaves at ebb.\"]}'
-  vctx tool record_heartbeat --agent ada --args '{\"state\": \"continue\"}'
-  vctx tool trace_memory     --agent ada --args '{\"from\": \"17\", \"follow\": [\"cites\", \"around\"]}'
-  vctx tool append_fifo      --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat
-
-Searches and record_heartbeat need no --rev. The schemas of all tools: vctx tools --format json-schema";
+/// Returns example command lines, with one call to each tool.
+fn examples() -> String {
+    let call = |tool: &Named| {
+        let (spec, card) = (tool.spec(), tool.card());
+        let rev = if spec.access == Access::Write { "--rev '*' " } else { "" };
+        format!("  vctx tool {:<16} --agent ada {rev}--args '{}'", spec.name, card.example)
+    };
+    let calls: Vec<String> = Named::ALL.iter().map(call).collect();
+    format!(
+        "Examples:\n{}\n  vctx tool {:<16} --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat\n\n\
+        A tool that is shown without --rev needs none. The schemas of all tools: vctx tools --format json-schema",
+        calls.join("\n"),
+        Named::AppendFifo.spec().name,
+    )
+}
 
 /// Call a tool
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = examples())]
 pub struct Tool {
     /// Name of the tool, as `vctx tools` lists it
     name: String,
 
-    /// The agent whose memory it works on
+    /// Agent whose memory the tool works on
     #[arg(long)]
     agent: String,
 
@@ -40,11 +41,12 @@ pub struct Tool {
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: String,
 
-    /// Idempotency key: the same call with the same key has its effect once [default: a fresh one]
+    /// Idempotency key: repeated calls with the same key take effect once [default: a new key]
     #[arg(long)]
     key: Option<String>,
 
-    /// Revision the call builds on (of the document for ingest_archival); '*' accepts any
+    /// Revision that the call builds on (the document's revision for ingest_archival); '*' accepts
+    /// any revision
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
 
@@ -52,26 +54,18 @@ pub struct Tool {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx tool`.
 pub async fn run(tool: Tool) -> Result<(), Failure> {
     let arguments = args::json("--args", &tool.args)?;
     let mut write = Write::new(tool.rev.clone());
-    // A key among the arguments is the call's key; the header must not say another.
+    // If the tool's arguments contain an idempotency key, the request header must contain the same
+    // key.
     let among = arguments.get("idempotency_key").and_then(Value::as_str).map(str::to_string);
     if let Some(key) = tool.key.clone().or(among) {
         write.key = key;
     }
-    let answer =
-        tool.target.client().tool(&tool.agent, &tool.name, &arguments, &write).await.map_err(
-            |problem| {
-                let repeat = problem.is_passing();
-                let failure = Failure::from(problem);
-                match repeat {
-                    true => failure.next(format!("repeat the call with --key {}", write.key)),
-                    false => failure,
-                }
-            },
-        )?;
+    let called = tool.target.client().tool(&tool.agent, &tool.name, &arguments, &write).await;
+    let answer = called.map_err(|problem| Failure::repeatable(problem, "call", &write.key))?;
     if tool.target.json {
         return output::value(&answer);
     }
@@ -79,7 +73,7 @@ pub async fn run(tool: Tool) -> Result<(), Failure> {
     output::line(&summary(&answer))
 }
 
-/// What every tool answer says beside its result, in one line.
+/// Formats, on one line, the fields that every tool's answer contains.
 fn summary(answer: &Value) -> String {
     let mut parts = vec![format!("rev {}", output::field(answer, "/_rev"))];
     let occupancy = output::number(answer, "/tokens/occupancy");

@@ -1,4 +1,4 @@
-//! `vctx tools`: the tools and their schemas.
+//! `vctx tools`: lists the tools, or prints the tools' schemas.
 
 use clap::Args;
 use serde_json::Value;
@@ -16,9 +16,9 @@ Examples:
   vctx tools --format openai-chat --strict
   vctx tools --format anthropic --dialect anthropic
 
-Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (our ten tools), memgpt (core_memory_append, \
-conversation_search, …), anthropic (the tool `memory`, and ours for everything but blocks). Whatever the dialect, the calls go to the same \
-server: vctx tool NAME";
+Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (the server's own ten tools), memgpt \
+(core_memory_append, conversation_search, …), anthropic (the tool `memory` for blocks, and the server's own tools for everything else). The \
+server accepts calls to the tools of every dialect: vctx tool NAME";
 
 /// List the tools, or print their schemas
 #[derive(Debug, Args)]
@@ -28,11 +28,11 @@ pub struct Tools {
     #[arg(long, value_name = "FORMAT", value_parser = args::format)]
     format: Option<Format>,
 
-    /// Names under which the memory is spoken of
+    /// Dialect of the tools: vctx, memgpt or anthropic
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 
-    /// Write schemas to which the provider holds its model: closed, all required, what may be left out nullable
+    /// Print schemas for the provider's strict mode, which supports only a part of JSON Schema
     #[arg(long, requires = "format")]
     strict: bool,
 
@@ -40,10 +40,11 @@ pub struct Tools {
     pub target: Target,
 }
 
-/// Characters of a first sentence; a longer one is cut.
+/// Maximum number of characters that the list shows of a tool's description. The list shows only
+/// the first sentence.
 const FIRST_CHARS_MAX: usize = 150;
 
-/// Runs the command.
+/// Runs `vctx tools`.
 pub async fn run(tools: Tools) -> Result<(), Failure> {
     let format = tools.format.unwrap_or(Format::JsonSchema);
     let client = tools.target.client();
@@ -51,7 +52,8 @@ pub async fn run(tools: Tools) -> Result<(), Failure> {
     match (tools.format, tools.target.json) {
         (_, true) => output::value(&answer),
         (Some(Format::JsonSchema), false) => output::line(&output::pretty(&answer)),
-        // The list alone is what a request to the provider takes.
+        // The output contains only the list of tools, in the form that a request to a provider
+        // needs.
         (Some(_), false) => output::line(&output::pretty(&answer["tools"])),
         (None, false) => output::line(&list(&answer)),
     }

@@ -1,4 +1,4 @@
-//! `vctx trace`: what an entry of a memory is joined to, drawn as a tree.
+//! `vctx trace`: shows the items linked to an item of a memory, as a tree.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ FROM is the id of a message, passage or summary, the sequence number of a messag
 derived_from, derived, links, summary, logged, copies.
 
 Examples:
-  vctx trace 17 --agent ada                            what was said around message 17, what it cites, where it went
+  vctx trace 17 --agent ada                            the neighbours of message 17, and the items linked to it
   vctx trace 17 --agent ada --follow cites,links --depth 2
-  vctx trace agent --agent ada --follow logged         what left the window last
+  vctx trace agent --agent ada --follow logged         the messages that left the window last
   vctx trace archival_docs/… --agent ada --follow cited_by --json";
 
-/// Show what an entry of the memory is joined to
+/// Show the items linked to an item of the memory
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Trace {
-    /// Where to begin
+    /// Item to start from
     #[arg(value_name = "FROM")]
     from: String,
 
@@ -31,19 +31,19 @@ pub struct Trace {
     #[arg(long)]
     agent: String,
 
-    /// Relations, with commas [default: all]
+    /// Relations to follow, separated by commas [default: all]
     #[arg(long, value_name = "NAMES")]
     follow: Option<String>,
 
-    /// Steps from the beginning, 1 to 3
+    /// Number of steps to follow from the start, 1 to 3
     #[arg(long, value_name = "N")]
     depth: Option<u64>,
 
-    /// Messages before and after a message, passages beside a passage, 1 to 8
+    /// Number of neighbours to show on each side of a message or passage, 1 to 8
     #[arg(long, value_name = "N")]
     around: Option<u64>,
 
-    /// Entries beside the first, 1 to 40
+    /// Maximum number of items in addition to the first, 1 to 40
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
@@ -51,7 +51,7 @@ pub struct Trace {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx trace`.
 pub async fn run(trace: Trace) -> Result<(), Failure> {
     let number = |value: Option<u64>| value.map(|value| value.to_string());
     let asked: Vec<(&str, String)> = [
@@ -64,15 +64,13 @@ pub async fn run(trace: Trace) -> Result<(), Failure> {
     .filter_map(|(name, value)| Some((name, value?)))
     .collect();
     let answer = trace.target.client().trace(&trace.agent, &trace.from, &asked).await?;
-    match trace.target.json {
-        true => output::value(&answer),
-        false => output::line(&tree(&answer)),
-    }
+    output::told(trace.target.json, &answer, tree)
 }
 
-/// The entries as a tree, each under the one that led to it.
+/// Draws the items of a trace as a tree, with each item below the item from which the trace reached
+/// it.
 pub fn tree(answer: &Value) -> String {
-    let entries = answer["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let entries = output::list(answer, "/entries");
     let mut below: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for entry in entries {
         if let Some(of) = entry["of"].as_u64() {
@@ -90,7 +88,8 @@ pub fn tree(answer: &Value) -> String {
     lines.join("\n")
 }
 
-/// Entries below one; a trace has few steps, so this goes no deeper than they do.
+/// Draws the items below an item. The recursion has at most three levels, because a trace has at
+/// most three steps.
 fn branches(below: &BTreeMap<u64, Vec<&Value>>, of: u64, indent: &str, lines: &mut Vec<String>) {
     let entries = below.get(&of).map(Vec::as_slice).unwrap_or_default();
     for (at, entry) in entries.iter().enumerate() {
@@ -105,7 +104,7 @@ fn branches(below: &BTreeMap<u64, Vec<&Value>>, of: u64, indent: &str, lines: &m
     }
 }
 
-/// An entry in one line.
+/// Formats an item of a trace on one line.
 fn described(entry: &Value) -> String {
     let field = |name: &str| output::field(entry, &format!("/{name}"));
     let text = output::cell(&field("text"), output::CELL_CHARS_MAX);
@@ -133,7 +132,7 @@ fn described(entry: &Value) -> String {
     format!("{}{changed}{text}", output::cell(&what, WHAT_CHARS_MAX))
 }
 
-/// Characters of what an entry is, before its text.
+/// Maximum number of characters of an item's description, which precedes the item's text.
 const WHAT_CHARS_MAX: usize = 120;
 
 #[cfg(test)]

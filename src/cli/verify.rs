@@ -1,4 +1,5 @@
-//! `vctx verify`: proves a data set, an export, or a receipt against either, and names the row that breaks it.
+//! `vctx verify`: checks the messages of a server or of a file, and optionally a receipt. The
+//! report names the first broken row.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, IntoInnerError, Read as _, Write as _};
@@ -17,33 +18,35 @@ use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
 use vctx_core::memory::verify::{Report, Verifier};
 
 const EXAMPLES: &str = "\
-Checked: the digest of each message, the chain from the first to the last and its head in the core, every sequence number once,
-an eviction logged for each message outside the queue and for none inside, and the core's own counts. So rows that do not agree are named; rows
-that somebody rewrote with all digests over them are noticed only by a receipt or an export that was kept elsewhere (--receipt).
+The command checks the digest of each message, the hash chain from the first message to the head in the core, and the core's own counts. It also
+checks that each sequence number occurs once, that each evicted message has an entry in recall storage, and that no message of the queue has one.
+The report names rows that do not agree. If somebody rewrote rows together with all their digests, only a receipt or an export that was kept
+elsewhere reveals the change (--receipt).
 
 Examples:
   vctx verify                                            all agents of the running server
   vctx verify --agent ada --save ada.jsonl               one agent, and keep an export
   vctx verify --export ada.jsonl                         the export, without a server
-  vctx context --agent ada --save receipt.json           keep what a model was shown ...
-  vctx verify --receipt receipt.json --item 17           ... and prove later whether message 17 was in it
+  vctx context --agent ada --save receipt.json           save what the model was shown ...
+  vctx verify --receipt receipt.json --item 17           ... and check later whether message 17 was in it
 
-Exit code 0 when everything holds, 65 when a proof fails.";
+Exit code 0 if all checks pass, 65 if a check fails.";
 
-/// Longest line of an export, in bytes; a message is at most 1 MiB of text, which JSON may escape six bytes for one.
+/// Maximum length in bytes of a line in a file that `--save` wrote. A text may have 1 MiB, and JSON
+/// escapes may make the text six times as long.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// Longest receipt, in bytes.
+/// Maximum size of a receipt, in bytes.
 const RECEIPT_BYTES_MAX: u64 = 256 << 20;
 
-/// Version of the export format.
+/// Version of the format of files that `--save` writes.
 const EXPORT_VERSION: u64 = 1;
 
-/// Prove that nothing was lost, doubled or changed
+/// Check that no message was lost, doubled or changed
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// One agent [default: all]
+    /// Name of the agent [default: all agents]
     #[arg(long)]
     agent: Option<String>,
 
@@ -51,15 +54,15 @@ pub struct Verify {
     #[arg(long, value_name = "FILE", requires = "agent", conflicts_with = "export")]
     save: Option<PathBuf>,
 
-    /// Verify a file written by --save instead of a server
+    /// Verify a file written by --save instead of the data of a server
     #[arg(long, value_name = "FILE", conflicts_with = "agent")]
     export: Option<PathBuf>,
 
-    /// A saved answer of `vctx context --save`, to be held against the log
+    /// A file that `vctx context --save` wrote, to compare with the agent's log
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
 
-    /// Say whether this message was in the prompt of the receipt
+    /// Report whether this message was in the prompt of the receipt
     #[arg(long, value_name = "SEQ", requires = "receipt")]
     item: Option<u64>,
 
@@ -67,7 +70,8 @@ pub struct Verify {
     pub target: Target,
 }
 
-/// What was found out: one report per agent, and the receipt's proof if one was asked for.
+/// The result of a verification: one report for each agent, and the result for the receipt, if
+/// there is one.
 #[derive(Debug)]
 pub struct Verdict {
     pub reports: Vec<Report>,
@@ -75,13 +79,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether nothing is wrong.
+    /// Whether all agents and the receipt passed the verification.
     pub fn holds(&self) -> bool {
         self.reports.iter().all(Report::holds) && self.proof.as_ref().is_none_or(Proof::holds)
     }
 }
 
-/// Runs the command.
+/// Runs `vctx verify`.
 pub async fn run(verify: Verify) -> Result<(), Failure> {
     let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
     let mut reports = Vec::new();
@@ -97,14 +101,13 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     }
     same_agent(check.as_ref(), &reports)?;
     let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish) };
-    match verify.target.json {
-        true => output::value(&as_json(&verdict, verify.item))?,
-        false => output::line(&told(&verdict, verify.item))?,
-    }
+    let answer = as_json(&verdict, verify.item);
+    output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
         true => Ok(()),
-        false => Err(Failure::new(Exit::Data, "NOT_PROVEN", "the proof failed")
-            .next("restore the data from a backup, and find out who wrote past the server")),
+        false => Err(Failure::new(Exit::Data, "NOT_PROVEN", "the proof failed").next(
+            "restore the data from a backup, and find out which program wrote without the server",
+        )),
     }
 }
 
@@ -160,7 +163,7 @@ fn same_agent(check: Option<&ReceiptCheck>, reports: &[Report]) -> Result<(), Fa
     match check {
         Some(check) if !reports.iter().any(|report| report.agent == check.agent()) => {
             Err(Failure::data(format!(
-                "the receipt is of agent {}, not of the one verified",
+                "the receipt is of agent {}, not of the verified agent",
                 check.agent()
             )))
         }
@@ -220,7 +223,8 @@ impl ExportLines<'_> {
     }
 }
 
-/// An export being written: the state before, one line per message, the state after.
+/// A file that `--save` is writing. The file contains the agent's state before the messages were
+/// read, one line for each message, and the agent's state after the messages were read.
 struct Export {
     path: PathBuf,
     file: BufWriter<Saved>,
@@ -248,7 +252,7 @@ impl Export {
     }
 }
 
-/// The verdict for programs.
+/// Formats the result of a verification as JSON.
 pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
     let agents: Vec<Value> = verdict.reports.iter().map(report_json).collect();
     let proof = verdict.proof.as_ref().map(|proof| {
@@ -265,7 +269,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
     json!({"ok": verdict.holds(), "agents": agents, "receipt": proof})
 }
 
-/// One report for programs.
+/// Formats the report on one agent as JSON.
 pub fn report_json(report: &Report) -> Value {
     let faults: Vec<Value> = report
         .faults
@@ -281,8 +285,8 @@ pub fn report_json(report: &Report) -> Value {
     })
 }
 
-/// The verdict for people.
-pub fn told(verdict: &Verdict, item: Option<u64>) -> String {
+/// Formats the result of a verification as text.
+pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
     let mut lines: Vec<String> = verdict.reports.iter().flat_map(report_lines).collect();
     if verdict.reports.is_empty() {
         lines.push("no agents: nothing to verify".into());
@@ -320,7 +324,7 @@ fn report_lines(report: &Report) -> Vec<String> {
     }
     if report.expiring > 0 {
         lines.push(format!(
-            "  {} messages are expiring by it: their entries went, their texts are about to",
+            "  {} messages are expiring by the policy of retention: their entries are removed, their texts follow",
             report.expiring
         ));
     }
@@ -399,7 +403,7 @@ mod tests {
         saved(&path, |_| {});
         let report = export(&path, None).unwrap();
         assert!(report.holds());
-        let text = told(&Verdict { reports: vec![report], proof: None }, None);
+        let text = verdict_text(&Verdict { reports: vec![report], proof: None }, None);
         assert!(
             text.starts_with(
                 "ada: holds. 4 messages = 2 in the queue + 2 evicted in 1 batches + 0 beside"
@@ -414,7 +418,7 @@ mod tests {
         let path = dir.path().join("e");
         saved(&path, |messages| messages[1]["content"] = json!("y"));
         let verdict = Verdict { reports: vec![export(&path, None).unwrap()], proof: None };
-        assert!(told(&verdict, None).contains(
+        assert!(verdict_text(&verdict, None).contains(
             "first broken row: message 2 (id m2): the row is not what its digest was made of"
         ));
         let object = as_json(&verdict, None);

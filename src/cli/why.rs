@@ -1,4 +1,4 @@
-//! `vctx why`: the life of a fact, or the reasons of a prompt.
+//! `vctx why`: shows the history of a fact, or why a prompt had its contents.
 
 use clap::Args;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use crate::target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
-  vctx why ada \"the berth costs 14 crowns\"   who said it, when it left, where it lived, which prompts held it, how it comes back
-  vctx why ada --turn 17                     what stood in a prompt, what did not, and why";
+  vctx why ada \"the berth costs 14 crowns\"   messages, evictions and prompts with the fact, and the call that finds it
+  vctx why ada --turn 17                     what the prompt contained and left out, and why";
 
-/// Tell why the model knew something, or did not
+/// Show why the model knew or did not know a fact
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Why {
@@ -20,15 +20,15 @@ pub struct Why {
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// A fact, in words
+    /// Words of a fact
     #[arg(value_name = "TEXT", required_unless_present = "turn", conflicts_with = "turn")]
     text: Option<String>,
 
-    /// A prompt by its number
+    /// Number of a prompt
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
 
-    /// First prompt that is looked at
+    /// First prompt to search
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "turn")]
     from_turn: u64,
 
@@ -36,51 +36,39 @@ pub struct Why {
     pub target: Target,
 }
 
-/// Runs the command.
+/// Runs `vctx why`.
 pub async fn run(asked: Why) -> Result<(), Failure> {
     let client = asked.target.client();
     let query: Vec<(&str, String)> = match (asked.turn, asked.text) {
         (Some(turn), _) => vec![("turn", turn.to_string())],
         (None, Some(text)) => vec![("text", text), ("from_turn", asked.from_turn.to_string())],
-        (None, None) => return Err(Failure::usage("say a fact, or --turn")),
+        (None, None) => return Err(Failure::usage("give the words of a fact, or --turn")),
     };
     let answer = client.why(&asked.agent, &query).await?;
-    match (asked.target.json, asked.turn) {
-        (true, _) => output::value(&answer),
-        (false, Some(_)) => output::line(&prompt(&answer)),
-        (false, None) => output::line(&fact(&answer)),
-    }
+    let text = if asked.turn.is_some() { prompt } else { fact };
+    output::told(asked.target.json, &answer, text)
 }
 
-fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn texts(value: &Value) -> String {
-    let words: Vec<&str> =
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    words.join(", ")
-}
-
-/// The life of a fact in tables.
+/// Formats the history of a fact as tables.
 fn fact(answer: &Value) -> String {
-    let mut parts = vec![format!("words that tell: {}", texts(&answer["words"]))];
-    let said: Vec<Vec<String>> = list(answer, "/said").iter().map(said).collect();
+    let mut parts = vec![format!("content words: {}", output::texts(&answer["words"]))];
+    let said: Vec<Vec<String>> = output::list(answer, "/said").iter().map(message_lines).collect();
     parts.push(section("said by", &["seq", "when", "who", "how", "now", "text"], &[0], &said));
-    let spans: Vec<Vec<String>> = list(answer, "/texts").iter().map(span).collect();
+    let spans: Vec<Vec<String>> = output::list(answer, "/texts").iter().map(span).collect();
     parts.push(section(
         "lived in",
         &["where", "from", "until", "since", "over", "all", "words"],
         &[1, 2],
         &spans,
     ));
-    let held: Vec<Vec<String>> = list(answer, "/prompts/held").iter().map(held).collect();
+    let held: Vec<Vec<String>> =
+        output::list(answer, "/prompts/held").iter().map(range_lines).collect();
     parts.push(section("held by prompts", &["turns", "as"], &[], &held));
     if let Some(next) = answer["prompts"]["next_turn"].as_u64() {
         parts.push(format!("more prompts: --from-turn {next}"));
     }
     if answer["texts_whole"] == false {
-        parts.push("there are more copies of texts than were looked at".to_owned());
+        parts.push("the core has more stored versions than were read".to_owned());
     }
     parts.push(back(&answer["back"]));
     parts.join("\n\n")
@@ -93,7 +81,7 @@ fn section(title: &str, heads: &[&str], right: &[usize], rows: &[Vec<String>]) -
     }
 }
 
-fn said(row: &Value) -> Vec<String> {
+fn message_lines(row: &Value) -> Vec<String> {
     let field = |name: &str| output::field(row, name);
     let now = match (row["in_window"] == true, row["left"].is_null(), row["expired_at"].as_str()) {
         (_, _, Some(at)) => format!("expired {at}"),
@@ -113,7 +101,7 @@ fn said(row: &Value) -> Vec<String> {
     vec![field("/seq"), field("/created_at"), who, field("/says").replace('_', " "), now, text]
 }
 
-/// Characters of an eviction's id in the table.
+/// Maximum number of characters of an eviction's id in a table.
 const BATCH_CHARS_MAX: usize = 13;
 
 fn span(row: &Value) -> Vec<String> {
@@ -135,34 +123,34 @@ fn span(row: &Value) -> Vec<String> {
         field("/since"),
         field("/until"),
         whole.to_owned(),
-        output::cell(&texts(&row["words"]), output::CELL_CHARS_MAX),
+        output::cell(&output::texts(&row["words"]), output::CELL_CHARS_MAX),
     ]
 }
 
-/// Characters of a place's name in the table.
+/// Maximum number of characters of a name in a table.
 const NAME_CHARS_MAX: usize = 40;
 
-fn held(row: &Value) -> Vec<String> {
+fn range_lines(row: &Value) -> Vec<String> {
     let (first, last) = (output::number(row, "/turns/0"), output::number(row, "/turns/1"));
     let turns = if first == last { first.to_string() } else { format!("{first}–{last}") };
-    vec![turns, output::cell(&texts(&row["as"]), output::CELL_CHARS_MAX)]
+    vec![turns, output::cell(&output::texts(&row["as"]), output::CELL_CHARS_MAX)]
 }
 
 fn back(row: &Value) -> String {
     if row["in_window"] == true {
         return match row["block_id"].as_str() {
             Some(block) => {
-                format!("it stands in the window: block {}", output::cell(block, NAME_CHARS_MAX))
+                format!("the fact is in the window: block {}", output::cell(block, NAME_CHARS_MAX))
             }
-            None => format!("it stands in the window: message {}", row["seq"]),
+            None => format!("the fact is in the window: message {}", row["seq"]),
         };
     }
     let why = output::field(row, "/why");
     match row["command"].as_str() {
-        None => format!("nothing brings it back: {why}"),
+        None => format!("no call brings the fact back: {why}"),
         Some(command) if why.is_empty() => {
             format!(
-                "brings it back (place {} of its list):\n  {}",
+                "brings the fact back (result {} of its list):\n  {}",
                 row["rank"],
                 output::printable(command)
             )
@@ -171,13 +159,13 @@ fn back(row: &Value) -> String {
     }
 }
 
-/// The reasons of a prompt in tables.
+/// Formats the reasons for a prompt's contents as tables.
 fn prompt(answer: &Value) -> String {
     let mut rows = Vec::new();
-    for section in list(answer, "/sections") {
+    for section in output::list(answer, "/sections") {
         let name = output::field(section, "/section");
         rows.push(vec![name, String::new(), output::field(section, "/tokens"), String::new()]);
-        for item in list(section, "/items") {
+        for item in output::list(section, "/items") {
             let who = match item["seq"].as_u64() {
                 Some(seq) => format!("  message {seq} {}", output::field(item, "/role")),
                 None => format!("  {}", output::cell(&output::field(item, "/id"), NAME_CHARS_MAX)),
@@ -203,7 +191,7 @@ fn prompt(answer: &Value) -> String {
     let evicted = &answer["outside"]["evicted"];
     if !evicted.is_null() {
         parts.push(format!(
-            "not in it: everything up to message {}, evicted last at {} (from {} tokens down to {}), summary {}: {}",
+            "not in the window: everything up to message {}, evicted last at {} (from {} tokens down to {}), summary {}: {}",
             evicted["through_seq"],
             output::field(evicted, "/at"),
             or_none(&output::field(evicted, "/occupancy_before")),
@@ -212,13 +200,13 @@ fn prompt(answer: &Value) -> String {
             output::field(evicted, "/why"),
         ));
     }
-    let entries: Vec<Vec<String>> = list(answer, "/outside/entries")
+    let entries: Vec<Vec<String>> = output::list(answer, "/outside/entries")
         .iter()
-        .map(|e| ["/seq", "/kind", "/tokens", "/why"].map(|name| output::field(e, name)).to_vec())
+        .map(|entry| output::fields(entry, ["/seq", "/kind", "/tokens", "/why"]))
         .collect();
     if !entries.is_empty() {
         parts.push(section(
-            "not in it either",
+            "also not in the window",
             &["seq", "kind", "tokens", "why"],
             &[0, 2],
             &entries,
@@ -244,7 +232,7 @@ fn prompt(answer: &Value) -> String {
         ));
     }
     if answer["exact"] == false {
-        parts.push("not exact any more: see vctx replay".to_owned());
+        parts.push("the prompt can no longer be rebuilt exactly: see vctx replay".to_owned());
     }
     parts.join("\n\n")
 }
@@ -272,18 +260,18 @@ mod tests {
             "left u in batch b, summary 2",
             "v4 (summary 2)",
             "1–4",
-            "place 1 of its list",
+            "result 1 of its list",
             "vctx tool …",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(
             back(&json!({"in_window": true, "seq": 4})),
-            "it stands in the window: message 4"
+            "the fact is in the window: message 4"
         );
         assert_eq!(
             back(&json!({"why": "no message says it"})),
-            "nothing brings it back: no message says it"
+            "no call brings the fact back: no message says it"
         );
     }
 

@@ -1,4 +1,5 @@
-//! `vctx completions`: what a shell completes, from the same tree that parses the command line.
+//! `vctx completions`: prints shell completions, which are generated from the definitions of the
+//! command line.
 
 use std::io::{self, Write as _};
 
@@ -16,7 +17,7 @@ Examples:
 
 The Debian package brings all three along.";
 
-/// Print what a shell completes
+/// Print shell completions
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {
@@ -25,7 +26,7 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Runs the command.
+/// Runs `vctx completions`.
 pub(crate) fn run(asked: &Completions) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(asked.shell, &mut tree(), "vctx", &mut text);

@@ -2,64 +2,81 @@
 //!
 //! # The life of a call
 //!
-//! `POST /v1/agents/{agent}/tools/{tool}` from the socket to the answer. Files are named from `src/`.
+//! `POST /v1/agents/{agent}/tools/{tool}` goes through these steps from the socket to the answer.
+//! Paths in this text are below `src/`.
 //!
-//! 1. **Accept.** `base/socket.rs` takes a connection when one of its permits is free, and asks the kernel who is there.
-//! 2. **Decode.** `server/http/http.rs` sheds what is too much (503), runs the call on a task of its own, reads the body up to a
-//!    limit, takes key and revision from headers or arguments, and decodes the rest once (`core/tools/spec.rs`).
-//! 3. **Admit.** `server/executor/run.rs` begins here. `core/policy/admit.rs` makes the `Scope`: nothing reads or writes without one.
-//!    `server/executor/request.rs` demands an idempotency key and a revision from every call that writes; searches and heartbeats
-//!    get a key when they bring none, and mean any revision. (A call that only reads now loads the core, asks and answers on
-//!    the socket for reads, and is done; a search that finds that it has a list to keep goes on as a write.)
-//! 4. **Take the turn.** `server/executor/turns.rs`: one write in flight for each agent on this server, in order of arrival.
-//! 5. **Load, or trust.** `server/executor/cache.rs` may have the core; it is a guess that the write will check. Otherwise
-//!    `server/store/core.rs` sends `aql/core_load.aql`: the core *and* the record of the key. A known key ends the call here with
-//!    its stored answer.
-//! 6. **Does the revision hold?** `core/policy/staleness.rs` compares what the call depends on with what changed since the
-//!    caller's revision. Only a real change is 412.
-//! 7. **Think.** The tool's `step` (`core/tools/`) drafts the change; `core/policy/draft.rs` lets the budget have its say: notice,
-//!    eviction, refusal. No clock, socket or file.
-//! 8. **Ask,** if the step asks: `server/executor/answer.rs` fetches the queue (`server/store/message.rs`), what a search found
-//!    (`server/store/recall.rs`, `server/store/archive.rs`), vectors or a summary (`server/models/`), and the tool thinks again. While a model is
-//!    asked the turn is given back. On a guess nothing is asked and no error is believed: the core is loaded fresh first.
-//! 9. **Apply.** `server/store/change.rs`: one request with `aql/core_change.aql`, or one stream transaction
-//!    (`server/store/transaction.rs`) when messages leave the queue, are counted anew, or the write mode says so. Revision and key
-//!    guard it; core, record, messages, edges, copies and events are written together or not at all.
-//! 10. **What became of it.** Written: the cache has the new core. Another writer was faster, or the answer was lost: back to
-//!     5 with a fresh core and the key looked up, within bounds. A part of a large eviction: think on.
-//! 11. **Reply.** `server/executor/envelope.rs` made the answer before the write, so that it is stored with it; the revision is
-//!     filled in. `server/executor/run.rs` writes one log line and the metrics, `server/http/http.rs` sets the `ETag`.
+//! 1. **Accept.** `base/socket.rs` accepts a connection when a connection permit is free, and asks
+//!    the kernel for the user at the other end.
+//! 2. **Decode.** `server/http/` refuses calls above the load limit with 503, and runs each call on
+//!    a separate task. The task reads the body up to a limit, takes the idempotency key and the
+//!    revision from headers or arguments, and decodes the other arguments (`core/tools/`).
+//! 3. **Admit.** `server/executor/run.rs` starts the call. `core/trust/admit.rs` makes the `Scope`,
+//!    which every query needs. `server/executor/request.rs` requires an idempotency key and a
+//!    revision of every writing call. Searches and heartbeats without key and revision get a new
+//!    key and accept any revision. A reading call then loads the core and runs its queries, all on
+//!    the read-only socket, and returns its answer. A search that must store a list of results
+//!    continues as a write.
+//! 4. **Wait for other writes.** `server/executor/turns.rs` executes this server's writes to one
+//!    agent one after another, in order of arrival.
+//! 5. **Load the core.** The cache in `server/executor/cache.rs` may contain the agent's core. A
+//!    cached core may be outdated; the write in step 9 detects this. Without a cached core,
+//!    `server/store/core.rs` sends `aql/core_load.aql`, which reads the core and the record of the
+//!    idempotency key. A known idempotency key ends the call with the stored answer.
+//! 6. **Compare the revision.** `core/policy/staleness.rs` compares the data on which the call
+//!    depends with the changes since the caller's revision. If a change concerns that data, the
+//!    call is refused with 412.
+//! 7. **Decide.** The tool's `step` (`core/tools/`) drafts the change. `core/policy/draft.rs`
+//!    applies the token budget: notice, eviction or refusal. Neither the tool nor the policy uses a
+//!    clock, socket or file.
+//! 8. **Ask.** The tool's `step` may ask for the queue, search results, vectors or a summary. The
+//!    executor gets the requested data (`server/executor/answer.rs`), and `step` runs again. While
+//!    a model computes vectors or a summary, other calls may write to the agent. A `step` that used
+//!    a cached core may ask for data or fail. In both cases, the core is loaded from the database,
+//!    and `step` runs again with the loaded core.
+//! 9. **Write.** `server/store/change.rs` sends one request with `aql/core_change.aql`. An
+//!    eviction, a recount of tokens, or the configuration may require a stream transaction instead
+//!    (`server/store/transaction.rs`). Revision and idempotency key protect the write, and all rows
+//!    are written together or not at all.
+//! 10. **Outcome.** After a successful write, the cache gets the new core. After a conflict or a
+//!     lost answer, the call returns to step 5 with a newly loaded core. The number of such returns
+//!     is limited. If the write was only a part of a large eviction, the call returns to step 7.
+//! 11. **Reply.** `server/executor/envelope.rs` made the answer before the write, because the
+//!     answer is stored with the change. `server/executor/run.rs` writes one log line and the
+//!     metrics, and `server/http/reply.rs` sets the `ETag`.
 //!
 //! # The crates
 //!
-//! From the ground up; a crate uses crates named before it only (`tests/house` holds the table).
+//! This list shows the crates in the order of their dependencies. A crate uses only crates earlier
+//! in the list (a table in `tests/house` defines this).
 //!
-//! - `core` thinks: values, decisions, texts, tools. It has no clock, socket, file or `async`.
+//! - `core`: values, decisions, text functions and tools, without clock, socket, file or `async`.
+//! - `steady`: a wall clock that follows a jump of the system clock only if the jump lasts.
 //! - `base`: clock, random ids, Unix sockets, logs, metrics, the service manager.
-//! - `client`: this server's API from outside.
-//! - `mcp`: the tools for MCP clients, over the client.
-//! - `proxy`: what passes between servers and the database.
+//! - `client`: a client of the server's API.
+//! - `mcp`: the tools for MCP clients, which use `client`.
+//! - `proxy`: forwards requests of known kinds from servers to the database, and refuses all
+//!   others.
 //! - `embed-bert`: a BERT model in this process, an optional embedder.
-//! - `server` acts: calls, store, models, jobs, the agent loop, HTTP.
-//! - `cli`: the commands, the configuration and the composition of a server.
+//! - `server`: calls, store, models, jobs, the agent loop and HTTP.
+//! - `cli`: the commands, the configuration, and the code that puts a server together from its
+//!   parts.
 //! - `importers`: readers of other systems' memories.
-//! - `lab`: demo, benchmarks, the scripted model, the report.
+//! - `lab`, in `loadtest/`: demo, benchmarks, the scripted model, the report.
 
 mod completions;
 mod man;
 mod run;
 
-pub use run::run;
+pub use run::{run, tree};
 
 pub use vctx_base::{clock, ids, metric, socket, telemetry};
 pub use vctx_cli::{self as cli, app, config};
 pub use vctx_client as client;
 pub use vctx_core::{
-    chunk, context, conveyance, dialect, error, limits, memory, openai, policy, text, tools,
+    chunk, conveyance, dialect, error, limits, memory, openai, policy, proof, search, text, tools,
+    trust, window,
 };
 pub use vctx_lab as lab;
 pub use vctx_mcp as mcp;
 pub use vctx_proxy as proxy;
-pub use vctx_server::{
-    agent_loop, databases, dispatch, doctor, executor, http, jobs, models, pulse, startup, store,
-};
+pub use vctx_server::{agent_loop, checks, databases, doctor, executor, http, jobs, models, store};

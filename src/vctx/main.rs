@@ -1,7 +1,8 @@
-//! The program: hands the command line to `cli`, gives back its exit code.
+//! The program `vctx`: passes the command line to the library, and returns the exit code.
 
-/// Batches, results and cursors are made of many small pieces that another thread may free; this allocator is faster at both than
-/// the system's (`loadtest/results/2026-11-22-engine.md`).
+/// The batches, results and cursors of the engine consist of many small allocations. One thread may
+/// allocate them and another thread may free them. mimalloc handles such allocations faster than
+/// the system's allocator (`loadtest/results/2026-11-22-engine.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,5 @@
-//! `vctx man`: a manual page for each command, from the same tree that parses the command line.
+//! `vctx man`: writes a manual page for each command, generated from the definitions of the command
+//! line.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,12 +21,12 @@ The Debian package brings the pages along: man vctx, man vctx-serve.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Man {
-    /// Directory to write to; it is made if it is missing
+    /// Directory to write to; created if it does not exist
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 }
 
-/// Runs the command.
+/// Runs `vctx man`.
 pub(crate) fn run(asked: &Man) -> Result<(), Failure> {
     let writing = |error: std::io::Error| Failure::writing(asked.dir.display(), &error);
     fs::create_dir_all(&asked.dir).map_err(writing)?;

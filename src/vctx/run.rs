@@ -1,4 +1,4 @@
-//! Reads the command line, runs one command, maps its end to an exit code.
+//! Parses the command line, runs one command, and converts the command's result to an exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -40,7 +40,8 @@ use vctx_lab::eval;
 use vctx_lab::report;
 use vctx_lab::scripted_model;
 
-/// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
+/// A memory server for language models: messages that do not fit into the window are evicted in one
+/// transaction, and no message is lost.
 #[derive(Debug, Parser)]
 #[command(name = "vctx", version, disable_help_subcommand = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -109,17 +110,18 @@ enum Command {
     Engine(engine::Engine),
 }
 
-/// The whole command line, for what is printed from it.
-pub(crate) fn tree() -> clap::Command {
+/// Returns the definition of the whole command line, for printing help and completions.
+pub fn tree() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the command line and says how it ended. Starts its own runtime, so call it from a plain `main`.
+/// Runs a command line and returns the exit code. It starts an async runtime, so it must not be
+/// called inside another async runtime.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Arguments::try_parse_from(arguments) {
         Ok(arguments) => perform(arguments.command),
         Err(error) => {
-            // Nothing is left to do if even this cannot be printed.
+            // If printing this error message fails, no further output is possible.
             drop(error.print());
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -168,7 +170,7 @@ fn perform(command: Command) -> ExitCode {
     }
 }
 
-/// Waits for a command on a runtime of one thread.
+/// Runs a command on an async runtime with one thread, and returns its exit code.
 fn finish(as_json: bool, work: impl Future<Output = Result<(), Failure>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {

@@ -93,7 +93,8 @@ def openai_chat(listed, strict):
     client = OpenAI(api_key="none", base_url="http://none", http_client=sent.client())
     messages = [{"role": "user", "content": "Hello"}]
     if strict:
-        # This way of asking refuses tools that are not strict, and reads what comes back.
+        # The method `parse` refuses tools that are not strict, and parses the arguments in the
+        # answer.
         done = client.chat.completions.parse(model="m", messages=messages, tools=listed)
         check(done.choices[0].message.tool_calls[0].function.parsed_arguments == json.loads(given), first["name"])
     else:
@@ -165,7 +166,8 @@ class Ours(BetaAbstractMemoryTool):
     view = create = str_replace = insert = delete = rename = ask
 
 
-# Commands whose answers are the same here and there. Files end with a line's end, as Anthropic's own leaves them after an insert.
+# Commands to which both implementations must give the same answer. The files end with a newline,
+# because Anthropic's implementation adds one at an insert.
 SAME = [
     {"command": "create", "path": "/memories/notes.txt", "file_text": "Hello World\nThis is line two\n"},
     {"command": "create", "path": "/memories/notes.txt", "file_text": "again"},
@@ -208,10 +210,12 @@ def beside(socket):
         theirs = BetaLocalFilesystemMemoryTool(base_path=directory)
         for command in SAME:
             (fine, text), (expected_fine, expected) = told(ours, command), told(theirs, command)
-            # The documentation begins refusals with a word that the package leaves to its caller.
+            # The documented refusals begin with `Error: `, which the package expects its caller to
+            # add.
             text, expected = text.removeprefix("Error: "), expected.removeprefix("Error: ")
             check((fine, text) == (expected_fine, expected), f"{command}: {text!r} instead of {expected!r}")
-        # A listing gives sizes of directories as the file system has them, and ends its first line otherwise.
+        # Only the names of a listing are compared: Anthropic's implementation shows file-system
+        # sizes of directories and ends the first line differently.
         for path in ["/memories", "/memories/"]:
             (_, text), (_, expected) = (told(tool, {"command": "view", "path": path}) for tool in (ours, theirs))
             names = lambda listing: [line.split("\t")[1].replace("//", "/").rstrip("/") for line in listing.splitlines()[1:]]
