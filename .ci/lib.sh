@@ -1,4 +1,5 @@
-# What `.ci/run` and `.ci/full` share: named steps with their times, and tools by Debian package.
+# Functions for `.ci/run` and `.ci/full`: named steps with their times, and the installation of
+# missing tools from Debian packages.
 
 steps=()
 step() { # name of the step that begins

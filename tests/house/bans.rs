@@ -1,13 +1,15 @@
-//! What stands nowhere, or in few places: each ban with its places and its reason.
+//! Checks that the sources contain no banned words. Each banned word is listed with the files that
+//! may still use it and the reason for the ban.
 
 use super::sources::{Source, files, root, rust, text, working};
 
-/// `(words, where they may stand, why nowhere else)`; a place ends in a slash or is a file.
+/// `(words, files that may use the words, reason for the ban)`. A path with a slash at its end is a
+/// folder, otherwise a file.
 const BANS: &[(&[&str], &[&str], &str)] = &[
     (
         &["arangors"],
         &["src/server/store/"],
-        "the store is the only room that speaks to the database",
+        "the store is the only module that speaks to the database",
     ),
     (
         &["hyperlocal"],
@@ -23,20 +25,20 @@ const BANS: &[(&[&str], &[&str], &str)] = &[
     (&["figment"], &["src/cli/config.rs"], "settings are read in one place"),
     (
         &["std::env", "env::var", "env::var_os"],
-        &["src/cli/", "src/client/paths.rs", "src/lab/", "src/vctx/main.rs"],
+        &["src/cli/", "src/client/paths.rs", "loadtest/lab/", "src/vctx/main.rs"],
         "the environment is read at the roof",
     ),
     (
         &["arango_embedded"],
-        &["src/cli/app.rs", "src/proxy/aql.rs"],
-        "only the composition may start the engine; a proxy borrows its parser",
+        &["src/cli/app/engine.rs", "src/proxy/aql.rs"],
+        "one file starts the engine; the proxy borrows its parser",
     ),
-    (&["todo!", "unimplemented!", "dbg!"], &[], "nothing stands half done"),
-    (&[".unwrap()"], &[], "say why it cannot fail: `expect(\"…\")`"),
+    (&["todo!", "unimplemented!", "dbg!"], &[], "no unfinished code"),
+    (&[".unwrap()"], &[], "state why it cannot fail: `expect(\"…\")`"),
     (&["unsafe"], &[], "no unsafe code"),
 ];
 
-/// Words of networks other than Unix sockets, forbidden in tests too.
+/// Names of network types other than Unix sockets. Like the program, the tests must not use them.
 const NETWORK: &[&str] = &["TcpListener", "TcpStream", "TcpSocket", "UdpSocket", "SocketAddrV4"];
 
 fn may_stand(path: &str, places: &[&str]) -> bool {
@@ -50,7 +52,7 @@ fn lines(sources: &[Source], words: &[&str], places: &[&str]) -> Vec<String> {
 
 #[test]
 fn what_is_banned_stands_only_where_it_may() {
-    let server = working(&["src"]);
+    let server = working(&["src", "loadtest/lab"]);
     let both = working(&["src", "embedded/src", "loadtest"]);
     let mut broken = Vec::new();
     for (words, places, why) in BANS {
@@ -74,6 +76,30 @@ fn no_test_is_ignored_or_expects_a_panic_of_any_kind() {
     let sources = rust(&["src", "embedded", "loadtest", "tests"]);
     let broken = lines(&sources, &["#[ignore", "#[should_panic"], &[]);
     assert!(broken.is_empty(), "state what happens, or take the test out:\n{}", broken.join("\n"));
+}
+
+/// Maximum number of tests that `cargo test` does not run, because only `cargo it` and `.ci/run`
+/// run them.
+const LONG_TESTS_MAX: usize = 35;
+
+#[test]
+fn a_long_test_is_marked_in_one_way_and_runs_in_the_everyday_check() {
+    let mark = r#"#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]"#;
+    let (mut marked, mut broken) = (0, Vec::new());
+    for Source { path, .. } in rust(&["src", "embedded", "loadtest", "tests/it"]) {
+        let source = text(&path);
+        let lines = source.lines().filter(|line| line.contains("#[cfg_attr("));
+        for line in lines.filter(|line| line.contains("ignore")) {
+            match line.trim() == mark && path.starts_with("tests/it/") {
+                true => marked += 1,
+                false => broken.push(format!("{path}: {line}")),
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(marked <= LONG_TESTS_MAX, "{marked} long tests: make some of them faster");
+    let runs = text(".ci/run").matches("cargo test --locked --features vctx/long-tests").count();
+    assert_eq!(runs, 1, ".ci/run must run the long tests");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The crates: none that is banned, every one of the card at work, and their number in a file.
+//! Rules for dependencies: no banned crate is used, each chosen crate is used, and golden files
+//! state the number of crates and which crates have several versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,10 +10,10 @@ use serde_json::Value;
 use super::golden::golden;
 use super::sources::{holds, root, text, working};
 
-/// Crates that must not be there, whoever asks for them.
+/// Crates that are banned, also as indirect dependencies.
 const BANNED: &[&str] = &["reqwest", "openssl", "openssl-sys", "native-tls", "async-std"];
 
-/// Crates that the project names as its own choice: direct, and at work in `src`.
+/// Crates that the project decided to use: each must be a direct dependency, and `src` must use it.
 const CARD: &[&str] = &[
     "tokio",
     "hyper",
@@ -28,7 +29,7 @@ const CARD: &[&str] = &[
     "figment",
 ];
 
-/// The compiler's name of the machine that runs the tests.
+/// Returns the target triple of the machine that runs the tests.
 fn host() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");
@@ -37,11 +38,12 @@ fn host() -> String {
     line.expect("`rustc -vV` names its host").to_owned()
 }
 
-/// What is built on this machine, without asking a network.
+/// Returns Cargo's metadata of the crates that this machine builds. Cargo downloads the crates that
+/// no build has needed so far.
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform"])
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform"])
         .arg(host())
         .current_dir(root())
         .output()
@@ -50,7 +52,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Names and versions of the lock file: the graph on every platform.
+/// Returns names and versions of the crates in the lock file, which covers all platforms.
 fn locked() -> BTreeMap<String, BTreeSet<String>> {
     let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut name = String::new();
@@ -69,7 +71,7 @@ fn no_banned_crate_is_in_the_graph() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
     let nodes = metadata["resolve"]["nodes"].as_array().expect("a resolved graph");
-    assert!(nodes.len() > 50, "a graph of {} crates is none of ours", nodes.len());
+    assert!(nodes.len() > 50, "a graph of {} crates is too small", nodes.len());
     let built: BTreeSet<&str> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
     let locked = locked();
     for banned in BANNED {
@@ -106,4 +108,30 @@ fn the_number_of_crates_and_their_doubles_are_known() {
         writeln!(doubles, "{name} {}", versions.join(" ")).expect("a text takes all");
     }
     golden("duplicates.txt", &doubles);
+}
+
+#[test]
+fn every_dependency_of_the_workspace_is_used_by_a_member() {
+    let workspace = format!("\n{}", text("Cargo.toml"));
+    let section = |name: &str| {
+        let sections = workspace.split("\n[").find_map(|part| part.strip_prefix(name));
+        sections.unwrap_or_else(|| panic!("no section {name}")).to_owned()
+    };
+    let declared = section("workspace.dependencies]\n");
+    let names: Vec<&str> =
+        declared.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    let list = section("workspace]\n");
+    let members = list.split_once("members = [").expect("members").1.split(']').next();
+    let members: String = members
+        .expect("a list")
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .map(|member| text(&format!("{member}/Cargo.toml")))
+        .collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let forms = [format!("\n{name}.workspace = true"), format!("\n{name} = {{ workspace")];
+        assert!(forms.iter().any(|form| members.contains(form)), "no member uses {name}");
+    }
 }

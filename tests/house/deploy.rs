@@ -1,4 +1,5 @@
-//! Alerts, dashboard and runbooks name only metrics that are exported, with labels that they have, and each other.
+//! Checks that alerts, dashboard and runbooks name only exported metrics with their labels, and
+//! only existing files.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use vctx::metric::{ALL, Kind, Meter};
 
 use super::sources::{files, root, text};
 
-/// An alert rule as it stands in the file.
+/// One rule in the file of alert rules.
 #[derive(Default)]
 struct Rule {
     alert: String,
@@ -18,7 +19,8 @@ struct Rule {
     wait: String,
 }
 
-/// Reads the rules line by line, since each attribute stands on one; any other line is refused.
+/// Reads the alert rules line by line. Each attribute has its own line, and any other line fails
+/// the test.
 fn rules() -> Vec<Rule> {
     let file = text("deploy/alerts/vctx.rules.yml");
     let mut rules: Vec<Rule> = Vec::new();
@@ -48,13 +50,13 @@ fn rules() -> Vec<Rule> {
     rules
 }
 
-/// Words of an expression that are names of ours.
+/// Returns the names of vctx metrics in an expression.
 fn names(expression: &str) -> Vec<&str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("vctx_") || word.starts_with("token_")).collect()
 }
 
-/// The metric that a name stands for; a histogram by one of its series.
+/// Finds a metric by its exported name, and a histogram by the name of any of its series.
 fn meter(name: &str) -> Option<&'static Meter> {
     ALL.iter().find(|meter| {
         let exported = meter.exported();
@@ -67,7 +69,7 @@ fn meter(name: &str) -> Option<&'static Meter> {
     })
 }
 
-/// Fails for a name that nothing exports, and for a label that the metric does not have.
+/// Fails for a metric that is not exported, and for a label that the metric does not have.
 fn check(place: &str, expression: &str) -> BTreeSet<&'static str> {
     let mut used = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["le"]);

@@ -1,14 +1,16 @@
-//! What the doctor tries stands in files of its own, and every guess of `docs/reference/fidelity.md` names the check that settles it.
+//! Checks that each query with which `vctx doctor` probes a database is a file of `aql/doctor/`,
+//! and that each assumption in `fidelity.md` names the doctor's check that confirms or refutes the
+//! assumption.
 
 use std::collections::BTreeSet;
 
 use arango_embedded::syntax::parse;
-use vctx::doctor::{CHECKS, INFERRED};
+use vctx::checks::{INFERRED, by_hand};
 use vctx::store::{QUERIES, probe::PROBES};
 
 use super::sources::{files, text, working};
 
-/// How a row of `docs/reference/fidelity.md` names a check.
+/// The text before the name of a check in a row of `docs/reference/fidelity.md`.
 const SETTLED: &str = "settled by `vctx doctor --only ";
 
 #[test]
@@ -23,9 +25,10 @@ fn every_probe_is_a_file_and_every_file_is_listed_and_used() {
     let doctor = working(&["src/server/doctor"]);
     for probe in PROBES {
         assert!(!QUERIES.iter().any(|query| query.name == probe.name), "{} is both", probe.name);
-        let line = format!("query!(\"{}\")", probe.name);
+        let line = format!(" = \"{}\",", probe.name);
         let named = owner.spoken.lines().find(|spoken| spoken.contains(&line)).expect(probe.name);
-        let constant = named.trim_start_matches("pub const ").split(':').next().expect("a name");
+        let constant =
+            named.trim_start().trim_start_matches("pub ").split(' ').next().expect("a name");
         let used = format!("probe::{constant}");
         let by = doctor.iter().any(|source| {
             source.bare.match_indices(&used).any(|(at, _)| {
@@ -33,7 +36,7 @@ fn every_probe_is_a_file_and_every_file_is_listed_and_used() {
                     .starts_with(|c: char| c.is_alphanumeric() || c == '_')
             })
         });
-        assert!(by, "nobody in src/server/doctor uses {used}");
+        assert!(by, "no file of src/server/doctor uses {used}");
     }
 }
 
@@ -75,9 +78,9 @@ fn every_inferred_row_of_fidelity_names_a_check_and_every_such_check_its_row() {
     let named: BTreeSet<(String, String)> = rows.map(named).collect();
     let owned = |(request, check): &(&str, &str)| ((*request).to_owned(), (*check).to_owned());
     let settled: BTreeSet<(String, String)> = INFERRED.iter().map(owned).collect();
-    assert_eq!(named, settled, "docs/reference/fidelity.md and doctor::INFERRED differ");
+    assert_eq!(named, settled, "docs/reference/fidelity.md and checks::INFERRED differ");
     for (_, id) in &named {
-        assert!(CHECKS.iter().any(|check| check.id == id), "{id} is no check");
+        assert!(by_hand().any(|check| check.id == id), "{id} is no check");
     }
     assert!(!named.is_empty());
 }
@@ -87,8 +90,7 @@ fn the_page_of_the_doctor_has_the_row_of_every_check_as_the_program_tells_it() {
     let page = text("docs/reference/doctor.md");
     let rows: BTreeSet<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let told = |text: &str| text.replace('<', "&lt;").replace('|', "\\|");
-    let missing: Vec<String> = CHECKS
-        .iter()
+    let missing: Vec<String> = by_hand()
         .map(|c| format!("| `{}` | {} | {} |", c.id, told(c.expected), told(c.why)))
         .filter(|row| !rows.contains(row.as_str()))
         .collect();

@@ -1,14 +1,15 @@
-//! What is printed from the code and kept in `tests/golden`; `cargo bless` (UPDATE_GOLDEN=1) writes it anew.
+//! Compares texts that the code prints with the files in `tests/golden`; `cargo bless`
+//! (UPDATE_GOLDEN=1) rewrites these files.
 
 use std::fmt::Write as _;
 use std::fs;
 
-use vctx::dialect::{Dialect, Format, offered};
-use vctx::policy::{budget_for, pinned_tokens_max, summary_tokens_max};
+use vctx::dialect::{Dialect, Format};
+use vctx::window::{budget_for, pinned_tokens_max, summary_tokens_max};
 
 use super::sources::{files, root, rust};
 
-/// Compares a text with a golden file, or writes it when asked to.
+/// Compares a text with a golden file, or writes the file if UPDATE_GOLDEN is 1.
 pub(crate) fn golden(name: &str, actual: &str) {
     let path = root().join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
@@ -44,20 +45,6 @@ fn the_schemas_of_the_tools() {
 }
 
 #[test]
-fn the_tools_in_every_dialect_and_format() {
-    for dialect in Dialect::ALL {
-        for format in Format::ALL {
-            for (strict, how) in [(false, "plain"), (true, "strict")] {
-                let tools = offered(*dialect, *format, strict);
-                let text = serde_json::to_string_pretty(&tools).expect("JSON") + "\n";
-                let name = format!("dialects/{}-{}-{how}.json", dialect.text(), format.text());
-                golden(&name, &text);
-            }
-        }
-    }
-}
-
-#[test]
 fn the_tools_as_mcp_clients_see_them() {
     let mut text = String::from("name | title | read only, destructive, idempotent, open world\n");
     for tool in Dialect::ALL.iter().flat_map(|dialect| vctx::mcp::listed(*dialect)) {
@@ -75,23 +62,25 @@ fn the_tools_as_mcp_clients_see_them() {
 #[test]
 fn the_metrics_and_their_help() {
     let mut text = String::new();
-    for meter in vctx::metric::ALL {
+    for meter in vctx::metric::ALL.iter() {
         let kind = format!("{:?}", meter.kind).to_lowercase();
         writeln!(text, "{} {kind} {}", meter.exported(), meter.help).expect("a text takes all");
     }
     golden("metrics.txt", &text);
 }
 
-/// `docs/reference/metrics.md`: the names of the requirement beside the exported ones.
+/// Prints `docs/reference/metrics.md`, which shows the required name of each metric next to its
+/// exported name.
 #[test]
 fn the_page_of_the_metrics() {
     let mut text = String::from(
-        "# Metrics\n\nPrinted from `src/base/metric.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
-         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. Counters begin \
-         at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/explanation/conveyance.md`.\n\n\
+        "# Metrics\n\nPrinted from `src/base/metric.rs` (`cargo bless`). `GET /metrics` on the metrics socket serves them as\n\
+         Prometheus text. A name of the requirement is next to the exported name, since Prometheus allows no dots in\n\
+         names. A counter with an alert on its first step begins at 0; every other metric appears with its first\n\
+         value. `docs/explanation/conveyance.md` explains the metrics of the score.\n\n\
          | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
     );
-    for meter in vctx::metric::ALL {
+    for meter in vctx::metric::ALL.iter() {
         let kind = format!("{:?}", meter.kind).to_lowercase();
         let seed =
             if meter.seed.contains('.') { format!("`{}`", meter.seed) } else { meter.seed.into() };

@@ -1,17 +1,23 @@
-//! The rules of the house, read from its own sources: floors, plates, twins of AQL and functions, bans, crates, golden files.
+//! Tests that check rules about the sources: layers, file headers, AQL texts, banned words,
+//! dependencies, golden files, language.
 
 mod bans;
 mod crates;
 mod deploy;
+mod dialects;
 mod doctor;
-mod floors;
 mod golden;
+mod language;
+mod layers;
 mod layout;
 #[path = "../it/needs.rs"]
 mod needs;
 mod plates;
 mod shapes;
+mod snippets;
 mod sources;
+mod tools;
 mod tree;
 mod twins;
 mod units;
+mod window;

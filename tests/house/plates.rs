@@ -1,4 +1,5 @@
-//! Every file says over its door what it is for.
+//! Checks that every source file begins with a sentence about its purpose and is short enough to
+//! read.
 
 use super::sources::{files, rust, text};
 
@@ -25,4 +26,17 @@ fn every_query_guard_and_script_opens_with_its_comment() {
     let bare: Vec<String> = queries.chain(scripts).collect();
     assert!(bare.is_empty(), "no comment at the top:\n{}", bare.join("\n"));
     assert!(!files("guards", ".sh").is_empty(), "there are no guards");
+}
+
+/// Maximum number of lines of a Rust file.
+const FILE_LINES_MAX: usize = 600;
+
+#[test]
+fn a_rust_file_is_short_enough_to_read() {
+    let long = rust(&["src", "embedded", "loadtest", "tests"]).into_iter().filter_map(|source| {
+        let lines = source.text.lines().count();
+        (lines > FILE_LINES_MAX).then(|| format!("{}: {lines} lines", source.path))
+    });
+    let long: Vec<String> = long.collect();
+    assert!(long.is_empty(), "more than {FILE_LINES_MAX} lines:\n{}", long.join("\n"));
 }

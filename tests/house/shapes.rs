@@ -1,6 +1,9 @@
-//! Vector and text searches have the shapes that ArangoDB's index rules know, each rule with a text that breaks it.
+//! Checks that vector and text searches have the query forms that ArangoDB accepts; for each rule,
+//! this file contains a query that violates the rule, so that the check itself is tested.
 //!
-//! Outside of its shape a vector query is refused (1554), and a text search silently compares whole texts with single tokens.
+//! ArangoDB refuses a vector query of any other form with the error 1554. ArangoDB does not refuse
+//! a text search of any other form. However, such a text search compares whole texts with single
+//! tokens.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +15,7 @@ use super::tree::{bodies, children, expressions, options, parts};
 
 const OVER_A_COLLECTION: &str = "vector: FOR runs over a collection";
 const NO_FILTER: &str = "vector: no FILTER between FOR and LIMIT";
-/// What a text says that filters before its search on purpose.
+/// Comment that marks a query that intentionally filters before its vector search.
 const FILTERS_FIRST: &str = "\n// Filters first: ";
 const ONLY_LET: &str = "vector: only LET between FOR and SORT";
 const NO_ARITHMETIC: &str = "vector: the score is the call alone";
@@ -30,20 +33,21 @@ const SCORED_BY_TOKENS: &str = "search: what is scored names its analyzer in SEA
 const BEST_FIRST: &str = "search: a score sorts DESC";
 const NO_WAIT: &str = "search: no waitForSync";
 
-/// Attributes that are compared whole.
+/// Attributes that a search compares as whole values, without an analyzer.
 const WHOLE: &[&str] = &["_from", "_to", "_key", "_id", "agent_id", "tenant"];
-/// Functions that score a document of a view.
+/// Functions that compute the score of a document in a view.
 const SCORES: &[&str] = &["BM25", "TFIDF"];
 
 type Broken = BTreeSet<&'static str>;
 
-/// The rules that a text breaks.
+/// Returns the rules that a query text violates.
 fn broken(text: &str) -> Broken {
     let body = parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let mut broken = Broken::new();
     for body in bodies(&body) {
         vector(body, &mut broken);
-        // The one form that says so filters within the index, where a server is configured for it.
+        // A query with the comment `Filters first` filters inside the vector index. The server
+        // sends it only to databases that support such filters.
         if text.contains(FILTERS_FIRST) {
             broken.remove(NO_FILTER);
         }
@@ -60,7 +64,7 @@ fn call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
     }
 }
 
-/// The function if the expression is a call of an approximate metric and nothing else.
+/// Returns the function name if the expression is a call such as `APPROX_NEAR_COSINE`.
 fn metric(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Call(name, _) if name.starts_with("APPROX_NEAR_") => Some(name),
@@ -68,7 +72,7 @@ fn metric(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The rules for a query level in which an approximate metric is called.
+/// Checks the rules for a query level (a query or subquery) that calls an `APPROX_NEAR` function.
 fn vector(body: &Body, broken: &mut Broken) {
     let near = |statement: &Statement| {
         expressions(statement).into_iter().flat_map(parts).any(|part| metric(part).is_some())
@@ -115,7 +119,7 @@ fn declared(statement: &Statement) -> Option<&str> {
     }
 }
 
-/// The rules for the score: where it is computed and how it sorts.
+/// Checks the rules for the score: where it is computed, and how the query sorts by it.
 fn score(level: &[Statement], sort: Option<usize>, broken: &mut Broken) {
     let mut scores: Vec<(&str, &str)> = Vec::new();
     for statement in level {
@@ -158,7 +162,7 @@ fn score(level: &[Statement], sort: Option<usize>, broken: &mut Broken) {
     }
 }
 
-/// Distances rise, likenesses fall.
+/// Distances sort ascending, similarities descending.
 fn nearest_first(metric: &str) -> SortDirection {
     match metric {
         "APPROX_NEAR_L2" => SortDirection::Ascending,
@@ -166,7 +170,7 @@ fn nearest_first(metric: &str) -> SortDirection {
     }
 }
 
-/// The rules for a query level with a SEARCH or with a score.
+/// Checks the rules for the body of a query or subquery that contains a SEARCH or a score.
 fn search(body: &Body, broken: &mut Broken) {
     let mut found: Vec<(&str, bool)> = Vec::new();
     let mut scores: Vec<&str> = Vec::new();
@@ -219,7 +223,7 @@ fn search(body: &Body, broken: &mut Broken) {
     }
 }
 
-/// A call that says by which analyzer texts are taken apart.
+/// Whether an expression calls a function and names the analyzer in the last argument.
 fn names_an_analyzer(part: &Expr) -> bool {
     let least = [("ANALYZER", 2), ("PHRASE", 3), ("TOKENS", 2)];
     least.iter().any(|(name, least)| {
@@ -230,7 +234,7 @@ fn names_an_analyzer(part: &Expr) -> bool {
     })
 }
 
-/// Looks through a condition of SEARCH, knowing the analyzer around it.
+/// Checks a SEARCH condition; `around` is the analyzer that an enclosing ANALYZER call sets.
 fn condition_rules(expr: &Expr, around: Option<&str>, broken: &mut Broken) {
     let own = |argument: Option<&Expr>| match argument {
         Some(Expr::Literal(Value::String(name))) => Some(name.to_string()),
@@ -248,7 +252,8 @@ fn condition_rules(expr: &Expr, around: Option<&str>, broken: &mut Broken) {
             return;
         }
         Expr::Call(name, arguments) if ["PHRASE", "TOKENS"].contains(&&**name) => {
-            // Both take texts (a phrase: with gaps between them) and the analyzer last.
+            // Both functions take texts and the analyzer as last argument; PHRASE also takes
+            // numbers of skipped words between its texts.
             let least = if **name == *"PHRASE" { 3 } else { 2 };
             let carried = (arguments.len() >= least).then(|| own(arguments.last())).flatten();
             let agrees = match (&carried, around) {
@@ -285,7 +290,7 @@ fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Binary(Binary::And, a, b) => [conjuncts(a), conjuncts(b)].concat(),
         Expr::Group(inner) => conjuncts(inner),
-        // A weight changes what a part counts for, not what it holds for.
+        // BOOST changes the score of its condition, but not whether the condition holds.
         Expr::Call(name, arguments) if **name == *"BOOST" => {
             arguments.first().map_or(vec![expr], conjuncts)
         }
@@ -293,7 +298,7 @@ fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// `something == … @scope …`
+/// Whether an expression has the form `something == … @scope …`.
 fn is_scope(expr: &Expr) -> bool {
     let bound = |part: &&Expr| matches!(part, Expr::Bind(name) if **name == *"scope");
     matches!(expr, Expr::Binary(Binary::Equal, ..)) && parts(expr).iter().any(bound)
@@ -301,9 +306,10 @@ fn is_scope(expr: &Expr) -> bool {
 
 #[test]
 fn every_query_has_the_shapes_that_the_index_rules_know() {
-    for query in QUERIES {
+    for query in QUERIES.iter() {
         let mut broken = broken(query.text);
-        // A text that belongs to no agent says why; `twins` sees to it that no other one is without its scope.
+        // A query over all agents must state its reason in a comment; `twins.rs` checks the scope
+        // of every other query.
         if query.text.lines().any(|line| line.starts_with("// Scope: none, because ")) {
             broken.remove(SCOPED);
         }
@@ -311,7 +317,7 @@ fn every_query_has_the_shapes_that_the_index_rules_know() {
     }
 }
 
-/// Shapes that are allowed.
+/// Query texts with allowed forms, which violate no rule.
 const GOOD: &[&str] = &[
     r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q, {nProbe: @n}) SORT s DESC LIMIT @k RETURN {s, k: d._key}"#,
     r#"FOR d IN docs SORT APPROX_NEAR_L2(d.v, @q) LIMIT 3 RETURN d._key"#,
@@ -321,7 +327,7 @@ const GOOD: &[&str] = &[
     r#"FOR d IN v SEARCH d.a == @scope AND (PHRASE(d.t, @q, "text_en") OR PHRASE(d.t, "a", 1, "b", "text_en")) SORT BM25(d) DESC RETURN d"#,
 ];
 
-/// One text for each rule, and the rule.
+/// For each rule, a query text that violates it.
 const BAD: &[(&str, &str)] = &[
     (
         OVER_A_COLLECTION,

@@ -1,31 +1,33 @@
-//! The sources as these tests see them: paths from the root, and texts without comments, literals or tests.
+//! Reads the sources for the tests of this crate: lists their paths, and returns their texts with
+//! or without comments, literals and tests.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// One file of Rust.
+/// One Rust source file.
 #[derive(Clone)]
 pub(crate) struct Source {
-    /// From the root, with slashes.
+    /// Path from the repository root, with slashes.
     pub(crate) path: String,
-    /// As it stands in the file.
+    /// The text of the file.
     pub(crate) text: String,
-    /// Comments blanked.
+    /// The text with blanks in place of comments.
     pub(crate) spoken: String,
-    /// Comments and literals blanked.
+    /// The text with blanks in place of comments and literals.
     pub(crate) bare: String,
-    /// What stands between quotes, outside comments.
+    /// The string literals of the file.
     pub(crate) literals: Vec<String>,
 }
 
-/// Every file below a folder whose name ends so, sorted; nothing of `target`.
+/// Returns all files below a folder whose names have the given ending, sorted, without those in
+/// `target`.
 pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     walk(&root().join(folder), &mut found);
@@ -53,12 +55,12 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text of a file; a missing one is a broken rule.
+/// Returns the text of a file; a missing file fails the test.
 pub(crate) fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Every Rust file below these folders, tests and all.
+/// Returns all Rust files below these folders, including tests.
 pub(crate) fn rust(folders: &[&str]) -> Vec<Source> {
     let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
     let sources: Vec<Source> = paths.map(|path| seen(path).0).collect();
@@ -66,14 +68,16 @@ pub(crate) fn rust(folders: &[&str]) -> Vec<Source> {
     sources
 }
 
-/// The same without tests: files named so are left out, `#[cfg(test)]` items are blanked.
+/// Returns all Rust files without tests: test files are skipped, and `#[cfg(test)]` items are
+/// blanked.
 pub(crate) fn working(folders: &[&str]) -> Vec<Source> {
     let is_test = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
     let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
     paths.filter(|path| !is_test(path)).map(|path| seen(path).1).collect()
 }
 
-/// A file with its tests and without; each is read once, since many rules look at the same files.
+/// Returns a file with and without its tests. Each file is read only once, because many rules use
+/// it.
 fn seen(path: String) -> (Source, Source) {
     static SEEN: LazyLock<Mutex<HashMap<String, (Source, Source)>>> = LazyLock::new(Mutex::default);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +108,8 @@ impl Source {
         Self::new(text, self.path.clone())
     }
 
-    /// Lines of the bare text that hold a word, as `path:line`.
+    /// Returns the lines that contain a word outside of comments and literals, as
+    /// `path:line: word`.
     pub(crate) fn lines_with(&self, word: &str) -> Vec<String> {
         let lines = self.bare.lines().enumerate();
         let hits = lines.filter(|(_, line)| holds(line, word));
@@ -112,7 +117,7 @@ impl Source {
     }
 }
 
-/// Length of an attribute and the item under it: to the brace that closes it, or to its semicolon.
+/// Returns the length of an attribute and its item, which ends at its closing brace or semicolon.
 fn item_length(bare: &str) -> usize {
     let mut depth = 0;
     for (at, c) in bare.char_indices() {
@@ -127,7 +132,7 @@ fn item_length(bare: &str) -> usize {
     bare.len()
 }
 
-/// Whether a word stands in a text, not as a part of a longer one.
+/// Whether a text contains a word as a whole word, not as part of a longer word.
 pub(crate) fn holds(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -138,7 +143,8 @@ pub(crate) fn holds(text: &str, word: &str) -> bool {
     })
 }
 
-/// Reads Rust as far as needed: comments, texts (plain, raw, bytes), characters, and everything else. All three keep their line ends.
+/// Returns three forms of a Rust text: without comments, without comments and literals, and the
+/// literals alone. Line ends stay.
 fn read(text: &str) -> (String, String, Vec<String>) {
     let (mut spoken, mut bare, mut literals) = (String::new(), String::new(), Vec::new());
     let mut rest = text;
@@ -158,7 +164,7 @@ fn read(text: &str) -> (String, String, Vec<String>) {
         };
         let blank: String =
             rest[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        // Blanks as many bytes as the text had, so that places agree.
+        // Each byte becomes one blank, so that positions are the same in all forms of the text.
         let padding = " ".repeat(length - blank.len());
         bare.push_str(&blank);
         bare.push_str(&padding);
@@ -173,7 +179,7 @@ fn read(text: &str) -> (String, String, Vec<String>) {
     (spoken, bare, literals)
 }
 
-/// Length of the literal that a text starts with; none if it starts with none.
+/// Returns the length of the literal at the start of a text; `None` if there is no literal.
 fn literal_length(text: &str, before: Option<char>) -> Option<usize> {
     if text.starts_with('\'') {
         return character_length(text);
@@ -193,7 +199,7 @@ fn literal_length(text: &str, before: Option<char>) -> Option<usize> {
     Some(text[body..].find(&end).map_or(text.len(), |at| body + at + end.len()))
 }
 
-/// `'x'` and `'\n'`; a lifetime is none.
+/// Returns the length of a character literal such as `'x'` or `'\n'`; a lifetime is not a literal.
 fn character_length(text: &str) -> Option<usize> {
     let mut characters = text.char_indices().skip(1);
     let (_, first) = characters.next()?;

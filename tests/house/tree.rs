@@ -1,8 +1,9 @@
-//! Ways through the syntax tree of the engine's parser: the queries in a query, the expressions of a statement, the parts of an expression.
+//! Walks the syntax tree that the engine's AQL parser returns: subqueries, expressions and their
+//! parts.
 
 use arango_embedded::syntax::{Body, Expr, Key, Quantifier, SortDirection, Statement};
 
-/// A query and all subqueries in it, outer ones first.
+/// Returns a query and all subqueries in it, outer ones first.
 pub(crate) fn bodies(body: &Body) -> Vec<&Body> {
     let mut found = vec![body];
     for statement in &body.statements {
@@ -17,7 +18,7 @@ pub(crate) fn bodies(body: &Body) -> Vec<&Body> {
     found
 }
 
-/// An expression and everything below it, not into subqueries.
+/// Returns an expression and all its subexpressions, without subqueries.
 pub(crate) fn parts(expr: &Expr) -> Vec<&Expr> {
     let mut found = vec![expr];
     for child in children(expr) {
@@ -26,7 +27,7 @@ pub(crate) fn parts(expr: &Expr) -> Vec<&Expr> {
     found
 }
 
-/// The expressions that stand in a statement.
+/// Returns the expressions of a statement.
 pub(crate) fn expressions(statement: &Statement) -> Vec<&Expr> {
     match statement {
         Statement::For { source, search, options, .. } => {
@@ -68,7 +69,7 @@ pub(crate) fn expressions(statement: &Statement) -> Vec<&Expr> {
     }
 }
 
-/// The direction of a sort key where it is an expression.
+/// Returns the direction of a sort key if it is an expression instead of ASC or DESC.
 fn given(direction: &SortDirection) -> Option<&Expr> {
     match direction {
         SortDirection::Given(value) => Some(value),
@@ -76,7 +77,7 @@ fn given(direction: &SortDirection) -> Option<&Expr> {
     }
 }
 
-/// The `OPTIONS` of a statement.
+/// Returns the expression after `OPTIONS` of a statement.
 pub(crate) fn options(statement: &Statement) -> Option<&Expr> {
     match statement {
         Statement::For { options, .. }
@@ -96,7 +97,7 @@ pub(crate) fn options(statement: &Statement) -> Option<&Expr> {
     }
 }
 
-/// The expressions directly below one.
+/// Returns the direct subexpressions of an expression.
 pub(crate) fn children(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Literal(_)

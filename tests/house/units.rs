@@ -1,4 +1,5 @@
-//! The units, the package and the runbooks: in the right order, as tight as promised, and naming only what is there.
+//! Checks the systemd units, the package and the runbooks: the start order, the restrictions, and
+//! whether all files, commands and units that they name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +10,7 @@ use std::process::Command;
 use super::needs::left_out;
 use super::sources::{files, root, text};
 
-/// A unit's values by `Section.Key`, in the order of the file.
+/// The values of a unit file by `Section.Key`; repeated keys keep the order of the file.
 type Unit = BTreeMap<String, Vec<String>>;
 
 fn unit(name: &str) -> Unit {
@@ -28,7 +29,7 @@ fn words<'a>(unit: &'a Unit, key: &str) -> BTreeSet<&'a str> {
     unit.get(key).into_iter().flatten().flat_map(|value| value.split_whitespace()).collect()
 }
 
-/// Every unit, template or not.
+/// Returns the names of all units, including templates.
 fn units() -> Vec<String> {
     let folder = "deploy/systemd/";
     let all = files("deploy/systemd", "").into_iter();
@@ -36,7 +37,7 @@ fn units() -> Vec<String> {
     names.filter(|name| name.ends_with(".service") || name.ends_with(".socket")).collect()
 }
 
-/// What serves or passes on memories.
+/// The units whose processes serve agents' memories or forward requests for them.
 const OURS: &[&str] = &[
     "vctx.service",
     "vctx@.service",
@@ -48,7 +49,7 @@ const OURS: &[&str] = &[
 #[test]
 fn the_database_comes_first_then_the_guards_then_the_server() {
     let guards = unit("vctx-guards.service");
-    assert_eq!(guards["Service.Type"], ["oneshot"], "whoever comes after waits for its end");
+    assert_eq!(guards["Service.Type"], ["oneshot"], "units after it wait for its end");
     assert!(words(&guards, "Unit.Requires").contains("vctx-database.service"));
     assert!(words(&guards, "Unit.After").contains("vctx-database.service"));
     let run: String = guards["Service.ExecStart"].join("\n");
@@ -57,7 +58,7 @@ fn the_database_comes_first_then_the_guards_then_the_server() {
     }
     assert!(
         guards["Service.ExecStart"].iter().all(|line| !line.starts_with('-')),
-        "no red is passed over"
+        "no failure is ignored"
     );
     for proxy in ["vctx-proxy-ro.service", "vctx-proxy-rw.service"] {
         let unit = unit(proxy);
@@ -72,7 +73,7 @@ fn the_database_comes_first_then_the_guards_then_the_server() {
     }
     for server in ["vctx.service", "vctx@.service"] {
         let unit = unit(server);
-        // Required and after: a guard that fails keeps the server down.
+        // With `Requires` and `After`, the server does not start if a guard fails.
         assert!(words(&unit, "Unit.Requires").contains("vctx-guards.service"), "{server}");
         assert!(words(&unit, "Unit.After").contains("vctx-guards.service"), "{server}");
         assert_eq!(unit["Service.Type"], ["notify"], "{server}");
@@ -136,7 +137,7 @@ fn users_and_files_of_the_units_are_made_by_the_package() {
             "Socket.SocketGroup",
         ] {
             for user in words(&unit, key) {
-                assert!(known(user), "{name}: nobody makes {user}");
+                assert!(known(user), "{name}: no file makes the user {user}");
             }
         }
         for line in unit.get("Service.ExecStart").into_iter().flatten() {
@@ -145,7 +146,7 @@ fn users_and_files_of_the_units_are_made_by_the_package() {
                 Some(guard) => root().join("guards").join(guard).is_file(),
                 None => ["/usr/bin/vctx", "/usr/sbin/arangod"].contains(&program),
             };
-            assert!(there, "{name} starts {program}, which nobody brings");
+            assert!(there, "{name} starts {program}, which the package does not install");
         }
         let environment = words(&unit, "Service.EnvironmentFile");
         for file in environment.iter().filter(|file| !file.starts_with('-')) {
@@ -173,7 +174,8 @@ fn users_and_files_of_the_units_are_made_by_the_package() {
     }
 }
 
-/// The units in a directory of their own, with programs that are here.
+/// Copies the units to a temporary directory. In the copies, the paths of programs are replaced
+/// with paths that exist on the test machine.
 fn laid_out() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let guards = root().join("guards");
@@ -192,7 +194,7 @@ fn laid_out() -> tempfile::TempDir {
     directory
 }
 
-/// `systemd-analyze`, if this machine has it.
+/// Runs `systemd-analyze`; returns `None` if this machine does not have it.
 fn analyze(directory: &Path, arguments: &[&str]) -> Option<(bool, String)> {
     let mut analyze = Command::new("systemd-analyze");
     analyze
@@ -218,7 +220,8 @@ fn systemd_finds_no_fault_in_the_units() {
     }
 }
 
-/// Highest exposure of what serves memories (`systemd-analyze security`: 0 is none, 10 is all).
+/// Maximum exposure level of a unit that serves memories; `systemd-analyze security` reports 0
+/// (safest) to 10.
 const EXPOSURE_MAX: f64 = 2.0;
 
 #[test]
@@ -240,20 +243,20 @@ fn what_serves_memories_is_hardly_exposed() {
         println!("{name}: {level}");
     }
     for name in OURS {
-        // The kernel's word on who calls would be lost.
+        // With `PrivateUsers`, the kernel could not report the caller's user to the server.
         assert_eq!(unit(name)["Service.PrivateUsers"], ["no"], "{name}");
         assert_eq!(unit(name)["Service.LimitCORE"], ["0"], "{name}");
     }
 }
 
-/// Commands in the `sh` blocks of a document, lines that go on joined.
+/// Returns the commands in the `sh` blocks of a document, with continued lines joined.
 fn commands(document: &str) -> Vec<String> {
     let blocks = document.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let joined = blocks.map(|block| block.replace("\\\n", " ")).collect::<Vec<_>>();
     joined.iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
 }
 
-/// Files that a host has beside what the package brings: what the runbooks make.
+/// Files that the runbooks create in addition to those of the package.
 const MADE: &[&str] = &["/etc/vctx/credentials", "/etc/vctx/proxy-", "/etc/vctx/direct.env"];
 
 #[test]
@@ -274,7 +277,7 @@ fn runbooks_name_commands_options_units_and_files_that_are_there() {
                         && !w.starts_with('-')
                 };
                 let names: Vec<&str> = words.iter().take_while(plain).copied().collect();
-                // `vctx` may be a user or a directory in that line.
+                // A line may contain `vctx` as a user or a directory instead of a command.
                 let Some(help) = help_of(&names) else { continue };
                 seen += 1;
                 for option in words.iter().filter(|word| word.starts_with("--")) {
@@ -302,7 +305,7 @@ fn runbooks_name_commands_options_units_and_files_that_are_there() {
             if word.starts_with("/etc/vctx/") && word.len() > "/etc/vctx/".len() {
                 let there = manifest.contains(word.trim_start_matches('/'))
                     || MADE.iter().any(|m| word.starts_with(m));
-                assert!(there || word.contains("USER"), "{path}: nobody makes {word}");
+                assert!(there || word.contains("USER"), "{path}: no file or command makes {word}");
             }
             if let Some(guard) = word.strip_prefix("/usr/share/vctx/guards/") {
                 assert!(root().join("guards").join(guard).is_file(), "{path}: no {word}");
@@ -312,7 +315,7 @@ fn runbooks_name_commands_options_units_and_files_that_are_there() {
     assert!(seen > 10, "{seen} commands of vctx in all runbooks");
 }
 
-/// The help of a command of two words, or of one.
+/// Returns the help text for the longest prefix of `names` that is a command.
 fn help_of(names: &[&str]) -> Option<String> {
     (1..=names.len().min(3)).rev().find_map(|count| {
         let output =

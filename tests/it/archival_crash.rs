@@ -1,4 +1,5 @@
-//! An ingest is whole or not there, whoever is killed when: every document has exactly the chunks of one ingest, all of one revision.
+//! After a kill of any process at any time, an ingest is complete or absent: every document has
+//! exactly the chunks of one ingest, all of one revision.
 
 use std::time::Duration;
 
@@ -10,19 +11,21 @@ use crate::outside::outside;
 use crate::talk::Agent;
 use crate::truths::assert_archive;
 
-/// Rounds of a run; each kills somebody in the middle of an ingest.
+/// Number of rounds; each round kills a process during an ingest.
 const ROUNDS: u64 = 12;
-/// Documents that are taken in again and again.
+/// Number of documents that are ingested repeatedly.
 const DOCUMENTS: u64 = 2;
 
-/// Within which time somebody is killed, in microseconds, and within which while parts are made.
+/// Maximum time in microseconds from the beginning of an ingest to the kill: for a plain ingest,
+/// and for an ingest in parts.
 const SPAN_US: u64 = 60_000;
 const PARTS_SPAN_US: u64 = 1_500_000;
-/// Sentences of a document that goes in in parts.
+/// Number of sentences of a document that is ingested in parts.
 const SENTENCES: u64 = 900;
 
-/// The ingest of one round: its chunks name it, and their number differs from round to round. Every third one is a document that is so long
-/// that its vectors are made in parts.
+/// Returns the ingest arguments of one round: each chunk contains the number of the round, and the
+/// number of chunks differs between rounds. Every third document is so long that its vectors are
+/// computed in parts.
 fn arguments(round: u64) -> Value {
     if round % 3 == 2 {
         let text: String =
@@ -40,7 +43,9 @@ async fn start(home: &Home) -> (Process, Process) {
     let server =
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
     for process in [&engine, &server] {
-        // The other side says that its peer went silent; those who come after it write into the same log.
+        // When one process is killed, the other one logs the lost connection. A restarted process
+        // appends to the log of the killed process, so these lines are declared as expected after
+        // each start.
         process.expect("call failed");
         process.expect("database");
     }
@@ -55,7 +60,7 @@ async fn a_document_is_never_half_taken_in() {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     for round in 0..rounds("ARCHIVAL_ROUNDS", ROUNDS) {
         let (call, key) = (arguments(round), format!("round-{round}"));
-        // A database server that runs already is not ours to kill.
+        // The test must not kill a database server that it did not start.
         let engines_turn = round % 2 == 0 && outside().is_none();
         let victim = if engines_turn { engine.clone() } else { server.clone() };
         let span = if call["document"].is_string() { PARTS_SPAN_US } else { SPAN_US };
@@ -65,7 +70,8 @@ async fn a_document_is_never_half_taken_in() {
             victim.kill();
         });
         let again = ada.again();
-        // Who lost its engine would try for half a minute; its end comes first.
+        // If the engine was killed, the server would retry for half a minute. The test therefore
+        // waits only briefly for the answer, and then kills the engine and the server.
         let attempt = again.attempt("ingest_archival", &call, &key, "*");
         drop(tokio::time::timeout(pause + Duration::from_millis(300), attempt).await);
         killer.await.expect("the killer ends");
@@ -73,7 +79,8 @@ async fn a_document_is_never_half_taken_in() {
         server.kill();
         (engine, server) = start(&home).await;
         assert_archive(&home.database()).await;
-        // The same key finds out what became of it, or does it now.
+        // The test repeats the call with the same key. If the first call took effect, the repeated
+        // call returns the stored answer; otherwise it is executed now.
         let ada = ada.again();
         let done = ada.tool("ingest_archival", &call, &key, "*").await.ok();
         let texts = home

@@ -1,4 +1,4 @@
-//! Bad input: each kind has its own code and message, and changes nothing, neither in the answers nor in the database.
+//! Tests bad input: each kind is refused with its own code and message, and changes nothing.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,13 +14,20 @@ use crate::home::Home;
 use crate::talk::{Agent, key};
 use crate::wire::Wire;
 
-/// Everything that a refused call must leave as it was.
+/// Returns all data that a refused call must not change.
 async fn everything(ada: &Agent, database: &Database) -> Value {
     json!({"state": ada.state().await, "messages": ada.messages().await, "context": ada.context().await,
         "counts": database.counts().await, "agents": ada.wire.get("/v1/agents").await.ok()})
 }
 
-/// A window of 8192 with some of everything in it.
+/// Adds one event to the expected value of [`everything`]: a refusal for lack of room writes an
+/// event, and changes nothing else.
+fn one_event_more(expected: &mut Value) {
+    let events = expected["counts"]["events"].as_u64().expect("a number");
+    expected["counts"]["events"] = (events + 1).into();
+}
+
+/// Returns an agent with a window of 8192 tokens and content in each section of the window.
 async fn furnished(home: &Home) -> Agent {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
     ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
@@ -33,7 +40,7 @@ async fn furnished(home: &Home) -> Agent {
     ada
 }
 
-/// A request: method, path, headers, body; and the status and code that answer it.
+/// A request (method, path, headers, body), and the expected status and code.
 struct Case {
     what: &'static str,
     method: &'static str,
@@ -42,7 +49,7 @@ struct Case {
     body: Vec<u8>,
     status: u16,
     code: &'static str,
-    /// Error fields that must be there.
+    /// Fields that the error must contain, with their values.
     fields: Vec<(&'static str, Value)>,
 }
 
@@ -214,7 +221,7 @@ async fn a_reused_key_is_refused_and_changes_nothing() {
         let refused = ada.tool(tool, &arguments, "reused", "*").await;
         refused.refused(409, "IDEMPOTENCY_KEY_REUSED");
     }
-    // Another agent has keys of its own.
+    // Each agent has its own idempotency keys, so another agent may use the same key.
     let eve = Agent::create(ada.wire.again(), "eve", 4096, "").await;
     eve.tool("append_fifo", &json!({"message": "two", "role": "user"}), "reused", "*").await.ok();
     assert_eq!(eve.messages().await.len(), 1);
@@ -232,18 +239,24 @@ async fn what_does_not_fit_is_short_of_exactly_so_many_tokens() {
     let database = home.database_inside();
     let free = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
 
-    // Cost of an append is linear in its words, which are one token each.
+    // Each test word is one token, so the cost of a message grows by one token with each word.
     let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
     let message = |words| json!({"message": count::words(words), "role": "user"});
-    let before = everything(&ada, &database).await;
+    let mut expected = everything(&ada, &database).await;
     for over in [1, 2, 77, 5_000] {
         let refused = ada.tool("append_fifo", &message(free - frame + over), &key(), "*").await;
         let refused = refused.refused(422, "TOKEN_BUDGET_EXCEEDED");
         assert_eq!(refused["required_headroom"], over, "{refused}");
+        one_event_more(&mut expected);
     }
-    assert_eq!(everything(&ada, &database).await, before);
+    assert_eq!(everything(&ada, &database).await, expected);
+    let query = "FOR e IN memory_events FILTER e.type == 'error' SORT e.details.required_headroom RETURN KEEP(e.details, 'code', 'required_headroom')";
+    let noted = [1, 2, 77, 5_000]
+        .map(|over| json!({"code": "TOKEN_BUDGET_EXCEEDED", "required_headroom": over}));
+    assert_eq!(database.rows(query, json!({})).await, noted);
 
-    // The same for a block, which nothing can evict; and the last token is usable.
+    // The cost of a block also grows by one token with each word. A block may use the window up to
+    // its last token.
     let rendered = |words| {
         let text = format!("<block id=\"b\" role=\"note\">\n{}\n</block>", count::words(words));
         count::message(&json!({"role": "system", "content": text}))
@@ -253,7 +266,8 @@ async fn what_does_not_fit_is_short_of_exactly_so_many_tokens() {
     assert_eq!(rendered(fits), free, "one word is one token");
     let refused = ada.tool("store_core", &block(fits + 1), &key(), "*").await;
     assert_eq!(refused.refused(422, "TOKEN_BUDGET_EXCEEDED")["required_headroom"], 1);
-    assert_eq!(everything(&ada, &database).await, before);
+    one_event_more(&mut expected);
+    assert_eq!(everything(&ada, &database).await, expected);
     let full = ada.done("store_core", &block(fits)).await;
     assert_eq!((&full["tokens"]["free"], &full["tokens"]["occupancy"]), (&json!(0), &json!(1000)));
     let refused = ada.tool("append_fifo", &message(1), &key(), "*").await;
@@ -273,7 +287,7 @@ async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
     };
     let pin = |words| json!({"block_id": "p", "content": count::words(words), "policy": {"pinned": true}});
     let words = (1..3000).find(|&words| rendered(words) == 2049).expect("2049 tokens");
-    let before = everything(&ada, &database).await;
+    let mut expected = everything(&ada, &database).await;
     let refused = ada.tool("store_core", &pin(words), &key(), "*").await;
     let refused = refused.refused(422, "PIN_LIMIT_EXCEEDED");
     assert_eq!(
@@ -281,7 +295,8 @@ async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
         (&json!(2049), &json!(2048))
     );
     assert_eq!(refused["required_headroom"], 1);
-    assert_eq!(everything(&ada, &database).await, before);
+    one_event_more(&mut expected);
+    assert_eq!(everything(&ada, &database).await, expected);
     let pinned = ada.done("store_core", &pin(words - 1)).await;
     assert_eq!(pinned["result"]["token_estimate"], 2048);
     let second = json!({"block_id": "q", "content": "x", "policy": {"pinned": true}});
@@ -309,7 +324,7 @@ async fn a_window_that_cannot_hold_what_is_there_is_refused() {
     assert_eq!((ada.state().await, ada.messages().await), (state, messages));
 }
 
-/// A connection to write to and to read from; neither waits for ever.
+/// Opens a connection with timeouts for reads and writes; returns it for writing and for reading.
 pub(crate) fn both_ways(socket: &Path) -> (UnixStream, BufReader<UnixStream>) {
     let stream = UnixStream::connect(socket).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
@@ -317,7 +332,8 @@ pub(crate) fn both_ways(socket: &Path) -> (UnixStream, BufReader<UnixStream>) {
     (stream.try_clone().expect("the same"), BufReader::new(stream))
 }
 
-/// The status of the next answer on a connection; none where it was closed.
+/// Reads the next answer on a connection and returns its status; `None` if the connection was
+/// closed.
 pub(crate) fn answered(from: &mut BufReader<UnixStream>) -> Option<u16> {
     let (mut status, mut length) = (None, 0);
     loop {
@@ -340,7 +356,8 @@ pub(crate) fn answered(from: &mut BufReader<UnixStream>) -> Option<u16> {
 async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
     let home = Home::new();
     let _server = home.serve().await;
-    // More than the socket's buffers hold, so that somebody has to read it.
+    // The request is larger than the socket's buffers, so the client can send it only if the server
+    // reads it.
     let body = json!({"to": "e".repeat(1 << 20)}).to_string();
     let (mut to, mut from) = both_ways(&home.path("vctx.sock"));
     for (method, path, status) in [
@@ -359,7 +376,7 @@ async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
         to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
         assert_eq!(answered(&mut from), Some(200), "behind {path}");
     }
-    // Who asked whether to send it, and was told to go on, has all of it read, however long it is.
+    // If the server has sent `100 Continue`, it reads the whole body, regardless of its length.
     let long = vec![b' '; 2 * BODY_BYTES_MAX];
     let head = format!(
         "PUT /v1/agents/ada HTTP/1.1\r\nhost: vctx\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
@@ -370,7 +387,9 @@ async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
     to.write_all(&long).expect("the body that was asked for");
     to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
     assert_eq!((answered(&mut from), answered(&mut from)), (Some(413), Some(200)));
-    // Who asked whether to send it, and was told no, sends nothing: what comes next would be taken for the body.
+    // If the server refuses instead of sending `100 Continue`, the client sends no body. The server
+    // must then close the connection, because it would otherwise read the next request as the
+    // missing body.
     let asks = "POST /v1/agents/ada/move HTTP/1.1\r\nhost: vctx\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
     to.write_all(asks.as_bytes()).expect("the head");
     assert_eq!((answered(&mut from), answered(&mut from)), (Some(400), None));

@@ -1,4 +1,6 @@
-//! Captured calls over the socket: result and effect in one transaction, under one key, by HTTP and MCP alike; and one noisy agent among others.
+//! Tests captured calls over the socket: the call's effect and the message with its result are
+//! written in one transaction, with one idempotency key, by HTTP and by MCP. A noisy agent must not
+//! delay other agents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +12,7 @@ use crate::home::{Home, Tuning};
 use crate::one_transaction::Stage;
 use crate::talk::{Agent, key};
 
-/// The last message, and its content as JSON.
+/// Returns an agent's last message, and the message's content as JSON.
 async fn last(agent: &Agent) -> (Value, Value) {
     let message = agent.messages().await.pop().expect("a message");
     let content = serde_json::from_str(message["content"].as_str().expect("a text"));
@@ -37,7 +39,8 @@ async fn a_captured_call_happens_once_and_its_result_is_in_the_queue_with_it() {
         let again = ada.tool("store_core", &captured, "once", "*").await.ok();
         assert_eq!((&again["replayed"], &again["captured"]), (&json!(true), &first["captured"]));
     }
-    // The same key for the same call without its capture, or as another call's result, is another request.
+    // A call that reuses a key, but is not captured or names another tool call id, is a different
+    // request and is refused.
     for other in
         [note.clone(), with(&note, json!({"tool_call_id": "c2"})), with(&note, json!(true))]
     {
@@ -53,7 +56,8 @@ async fn a_captured_call_happens_once_and_its_result_is_in_the_queue_with_it() {
     assert_eq!(first["captured"]["result"]["seq"], message["seq"]);
     assert_eq!(content["token_estimate"], first["result"]["token_estimate"]);
 
-    // What only reads is a write here, and has a key: its own, or one that is made.
+    // A captured read call writes a message, so it needs an idempotency key. If the caller sends
+    // none, the server generates one.
     let read = with(&json!({"block_id": "human"}), json!(true));
     let path = format!("{}/tools/fetch_core", ada.path());
     let answer = ada.wire.call("POST", &path, &[], read.to_string()).await.ok();
@@ -69,7 +73,7 @@ async fn a_captured_call_happens_once_and_its_result_is_in_the_queue_with_it() {
     let rendered = window["messages"].as_array().expect("messages");
     assert_eq!(rendered[rendered.len() - 1]["role"], "tool");
 
-    // A call that fails appends nothing.
+    // A captured call that fails appends no message.
     let count = ada.messages().await.len();
     let wrong = with(&json!({"block_id": "nobody"}), json!(true));
     let refused = ada.tool("fetch_core", &wrong, &key(), "*").await.refused(404, "BLOCK_NOT_FOUND");
@@ -143,7 +147,7 @@ async fn a_captured_call_that_evicts_is_one_transaction() {
         flushed += u64::from(answer["flush"].is_object());
         let (message, _) = last(&ada).await;
         assert_eq!(message["meta"]["tool_call_id"], answer["captured"]["tool_call_id"]);
-        // Both stand in the window, whatever left it.
+        // The call and its result are both in the window, whichever messages were evicted.
         let head = ada.state().await["queue"]["head_seq"].as_u64();
         assert!(head <= answer["captured"]["call"]["seq"].as_u64(), "round {round}");
     }
@@ -212,7 +216,8 @@ async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_al
     assert!(metrics.contains(line), "no {line}");
 }
 
-/// Calls of the noisy one that are under way at a time: more than may wait for one agent.
+/// Number of concurrent calls of the noisy agent; it exceeds the maximum number of waiting calls of
+/// one agent.
 const NOISE: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,7 +246,8 @@ async fn one_noisy_agent_does_not_starve_the_others() {
             }
         }));
     }
-    // As many calls as the noisy one has under way, each of which must be taken at its first try.
+    // Each call of the quiet agent must succeed at its first attempt while the noisy agent's calls
+    // are running.
     for turn in 0..20 {
         let done = quiet.append("user", format!("turn {turn}")).await;
         assert_eq!(done["receipt"]["seq"], turn + 1);
@@ -252,6 +258,7 @@ async fn one_noisy_agent_does_not_starve_the_others() {
     }
     let appended = noisy.messages().await.len();
     assert!(appended > 0, "the noisy one was served too");
-    // It was held back where it was too much for its own line, and nobody else was.
+    // Only calls of the noisy agent were refused, because the number of this agent's waiting calls
+    // had reached its maximum.
     assert!(shed.load(Ordering::SeqCst) > 0, "{appended} calls and none held back");
 }

@@ -1,4 +1,5 @@
-//! The vector index of an archive that grows: trained anew beside the old one, which serves until then; never more than one is left.
+//! Tests the vector index of a growing archive: a new index is trained while the old one serves
+//! searches, and then the old one is dropped.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::one_transaction::Stage;
 use crate::proxy::Fault;
 use crate::talk::Agent;
 
-/// Chunks of one document, and how many documents the archive grows by.
+/// Number of chunks in one document, and number of documents that are added.
 const CHUNKS: u32 = 120;
 const DOCUMENTS: u32 = 16;
-/// Looks for the index that takes over, and the pause between two.
+/// Maximum number of polls for the new index, and the pause between two polls.
 const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -25,7 +26,8 @@ async fn vector_indexes(database: &Database) -> Vec<Value> {
     all.filter(|index| index["type"] == "vector").cloned().collect()
 }
 
-/// Waits until no index waits for its turn and the one that serves is measured; gives what readiness tells.
+/// Waits until no new index is pending and the current index has been measured; returns the index
+/// state that `/readyz` reports.
 async fn settled(agent: &Agent) -> Value {
     for _ in 0..LOOKS_MAX {
         let told = agent.wire.get("/readyz").await.ok()["vector_index"].clone();
@@ -48,7 +50,8 @@ async fn grown(tuning: &Tuning) -> (Home, crate::home::Process, Agent, Value) {
     for number in 1..DOCUMENTS {
         let document = circle(&format!("d{number}"), number * 7, CHUNKS, "cosine");
         ingest(&ada, &document, "*").await.ok();
-        // Whichever index serves at this moment, or none: ten are near, and ten come.
+        // A search finds the ten nearest chunks with the old index, with the new one, and without
+        // an index.
         let found = search(&ada, json!({"query_vector": [0.6, 0.8], "limit": 10})).await.ok();
         assert_eq!(found["result"]["k_actual"], 10, "{found}");
     }
@@ -61,7 +64,8 @@ async fn an_archive_that_grew_sixteen_fold_gets_a_finer_index_and_answers_all_th
     let database = home.database_inside();
     let before = first["nLists"].as_u64().expect("a number");
     let mut told = settled(&ada).await;
-    // What came in while an index was trained may ask for one more.
+    // Chunks that are ingested during the training may make the archive so large that it needs
+    // another new index.
     for _ in 0..LOOKS_MAX {
         if told["nLists"].as_u64() >= Some(before * 4) {
             break;
@@ -90,6 +94,7 @@ async fn an_archive_that_grew_sixteen_fold_gets_a_finer_index_and_answers_all_th
     assert_eq!(found["result"]["nLists"], told["nLists"]);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_must_stay_stays_and_one_that_is_taken_away_comes_back_finer() {
     let mut tuning = eager();
@@ -107,7 +112,8 @@ async fn an_index_that_must_stay_stays_and_one_that_is_taken_away_comes_back_fin
     assert!(told["nLists"].as_u64() > first["nLists"].as_u64(), "{told}");
 }
 
-/// Over a large archive the creation of an index takes longer than an answer may take: the index is made all the same.
+/// An index over a large archive is created even if its creation exceeds the timeout of one
+/// request.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_whose_creation_was_not_answered_serves_and_is_noted() {
     let stage = Stage::new(&eager()).await;

@@ -1,6 +1,7 @@
-//! Numbers by chance that are the same for the same seed, so that a failing run can be had again.
+//! Generates random numbers from a seed, so that a failing test run can be repeated.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to choose kill points.
+/// SplitMix64 (Steele, Lea, Flood 2014), a generator with one word of state, used to choose kill
+/// points.
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -16,26 +17,36 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// A number below the bound.
+    /// Returns a random number below the bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.word() % bound.max(1)
     }
 
-    /// One of a list.
+    /// Returns a random item of a list.
     pub(crate) fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         let at = self.below(list.len() as u64);
         &list[usize::try_from(at).expect("an index")]
     }
 }
 
-/// Rounds of a test that proves by repetition: what the environment asks for by name, else all of them
-/// with `VCTX_ROUNDS=full`, else a fifth. Seeds are fixed, so every run has the same fifth.
+/// Returns the number of rounds of a repeated test: the value of the named environment variable. If
+/// this variable is not set, the number is all rounds with `VCTX_ROUNDS=full`, and otherwise a
+/// fifth of the rounds. Seeds are fixed, so every run repeats the same fifth of the rounds.
 pub(crate) fn rounds(name: &str, full: u64) -> u64 {
-    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
-    setting(name, if whole { full } else { full.div_ceil(5) })
+    setting(name, if all_rounds() { full } else { full.div_ceil(5) })
 }
 
-/// A number from the environment, or what a normal run takes.
+/// Returns the cases of a long table that this run tries: all with `VCTX_ROUNDS=full`, otherwise
+/// every fifth, beginning with the first.
+pub(crate) fn share<T>(cases: &[T]) -> impl Iterator<Item = &T> {
+    cases.iter().step_by(if all_rounds() { 1 } else { 5 })
+}
+
+fn all_rounds() -> bool {
+    std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full")
+}
+
+/// Returns a number from an environment variable, or the default.
 pub(crate) fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().map_or(usual, |text| {
         text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a whole number"))

@@ -1,5 +1,6 @@
-//! What an answer cites: chunks that are the agent's own, kept with revision and digest in the answer and as edges, once, whatever becomes of
-//! the document; and what a summary was made of.
+//! Tests the citations of an answer and the sources of a summary. A citation names a chunk of the
+//! same agent. It is stored in the message and as an edge, with the chunk's revision and digest. It
+//! stays valid if the document changes later.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -9,7 +10,7 @@ use crate::database::Database;
 use crate::home::{Home, Process};
 use crate::talk::{Agent, key};
 
-/// Server, its database, and an agent with a document of three chunks.
+/// Starts a server; returns it with its database, an agent, and the chunks of the agent's document.
 async fn stage() -> (Home, Process, Database, Agent, Vec<String>) {
     let home = Home::new();
     let server = home.serve().await;
@@ -65,7 +66,7 @@ async fn an_answer_keeps_what_it_cites_in_itself_and_in_edges_and_a_replay_doubl
         );
         assert_eq!((&edge["agent_id"], &edge["seq"]), (&json!("ada"), &message["seq"]));
     }
-    // What it cites is under its digest.
+    // The citations of a message are part of its digest.
     home.assert_verified("vctx.sock", "ada");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     let path = "FOR v, e, path IN 2 OUTBOUND 'core_memory/ada' recall_log, cites
@@ -117,7 +118,8 @@ async fn a_citation_goes_with_its_chunk_and_the_answer_remembers_it() {
     ada.done("append_fifo", &call).await;
     let told = ada.messages().await.pop().expect("a message")["meta"]["cites"].clone();
     assert_eq!(edges(&database).await.len(), 3);
-    // Two chunks instead of three: the third is gone.
+    // The new version of the document has two chunks instead of three, so the third chunk is
+    // removed.
     let fewer = json!({"doc_id": "tides.md", "chunks": ["Low tide. ", "Neap tide. "]});
     let fewer = offer(
         "tides.md",

@@ -1,5 +1,5 @@
-//! The clients for other languages, by their own tests, which start servers and prove every memory at the end: `clients/python` and
-//! `clients/typescript`.
+//! Runs the tests of the clients in `clients/python` and `clients/typescript`, where each test
+//! starts servers and, at the end, verifies every agent's memory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,14 @@ fn clients(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
 }
 
-/// Whether a program is there and says that it is new enough.
+/// Whether a program exists and is new enough: it runs with the arguments `check` and exits
+/// successfully.
 fn there(program: impl AsRef<OsStr>, check: &[&str]) -> bool {
     Command::new(program).args(check).output().is_ok_and(|output| output.status.success())
 }
 
-/// A Python that has what the examples need, else any; examples whose package is missing are skipped.
+/// Returns a Python interpreter that has the packages of the examples. If there is none, it returns
+/// any interpreter, and the tests skip examples with missing packages.
 fn python() -> PathBuf {
     if let Some(named) = std::env::var_os("VCTX_CLIENTS_PYTHON") {
         return PathBuf::from(named);

@@ -1,16 +1,17 @@
-//! Conservation: a long conversation of every kind of message flows through small windows; nothing is lost, the window never breaks.
+//! Tests conservation: a long conversation with every kind of message passes through small windows;
+//! no message is lost, and the window never overflows.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
+use crate::chance::{Chance, share};
 use crate::count;
 use crate::database::Database;
 use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key, said};
 
-/// What a step of a conversation is.
+/// One step of a conversation.
 enum Step {
     Say(&'static str, Value),
     Store(Value),
@@ -34,7 +35,7 @@ fn text(chance: &mut Chance, pieces_max: u64) -> String {
     (0..pieces).map(|n| format!("{n}. {}\n", chance.one_of(&PIECES))).collect()
 }
 
-/// A conversation by chance; the same for the same seed.
+/// Generates a random conversation, which the seed makes reproducible.
 fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
     let mut chance = Chance::new(seed);
     let mut steps = Vec::new();
@@ -47,7 +48,8 @@ fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
             }
             13..16 => tool_calls(&mut chance, turn, &mut steps),
             16 => {
-                // From small to larger than the window; refused when nothing makes it fit.
+                // Sizes range from small to larger than the window. A text is refused if no
+                // eviction can make room for it.
                 let words = chance.below(window * 12 / 10);
                 steps.push(Step::Say("user", count::words(words.max(1)).into()));
             }
@@ -55,7 +57,8 @@ fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
                 let id = format!("block{}", chance.below(3));
                 let content = text(&mut chance, 2);
                 let pinned = chance.below(2) == 0;
-                // One of the pieces holds tokens of a chat template, which do not come into the core without a word.
+                // One of the texts contains tokens of a chat template, which the core refuses
+                // without a justification.
                 let policy =
                     json!({"pinned": pinned, "justification": "said in this conversation"});
                 steps.push(Step::Store(
@@ -75,7 +78,8 @@ fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
     steps
 }
 
-/// One to three calls in one message, then their results with talk in between.
+/// Adds one message with one to three tool calls, and then their results, with other messages in
+/// between.
 fn tool_calls(chance: &mut Chance, turn: u64, steps: &mut Vec<Step>) {
     let calls: Vec<String> = (0..=chance.below(3)).map(|n| format!("call-{turn}-{n}")).collect();
     let listed: Vec<Value> = calls
@@ -92,7 +96,7 @@ fn tool_calls(chance: &mut Chance, turn: u64, steps: &mut Vec<Step>) {
     }
 }
 
-/// What the conversation must have led to.
+/// The memory that the agent must have after the calls so far.
 #[derive(Default)]
 struct Expected {
     said: Vec<(String, String)>,
@@ -139,7 +143,8 @@ async fn play(ada: &Agent, steps: Vec<Step>, window: u64) -> Expected {
     expected
 }
 
-/// What must hold after every call, counted anew from the rendered window.
+/// Checks what must hold after every call. Compares the numbers in the call's answer with numbers
+/// that are computed from the rendered window.
 async fn check_step(ada: &Agent, body: &Value, tool: &str, window: u64, expected: &mut Expected) {
     let context = ada.context().await;
     let counted = count::window(context["messages"].as_array().expect("messages"));
@@ -181,7 +186,7 @@ async fn check_step(ada: &Agent, body: &Value, tool: &str, window: u64, expected
     expected.occupancy_max = expected.occupancy_max.max(occupancy);
 }
 
-/// A tool call and its results are in the queue together or out of it together.
+/// Checks that a tool call and its results are either all in the queue or all out of it.
 fn check_pairs(messages: &[Value]) {
     let mut calls = BTreeMap::new();
     for message in messages {
@@ -193,7 +198,8 @@ fn check_pairs(messages: &[Value]) {
     let mut pairs = 0;
     for message in messages {
         let Some(id) = message["meta"]["tool_call_id"].as_str() else { continue };
-        // A call that was refused for its size has no message.
+        // A tool-call message that was refused for its size is not in the log, so its results have
+        // no call.
         if let Some(in_queue) = calls.get(id) {
             assert_eq!(in_queue, &message["in_queue"], "call and result {id} are parted");
             pairs += 1;
@@ -202,7 +208,7 @@ fn check_pairs(messages: &[Value]) {
     assert!(pairs > 5, "only {pairs} pairs in the conversation");
 }
 
-/// The database says the same as the server.
+/// Checks that the rows of the database agree with the server's answers.
 async fn check_database(database: &Database, ada: &Agent, expected: &Expected) {
     let rows = database
         .rows(
@@ -231,7 +237,8 @@ async fn check_database(database: &Database, ada: &Agent, expected: &Expected) {
             (&message["seq"], &message["content"])
         );
     }
-    // What an eviction told is what the audit found in the core that it wrote.
+    // Each `flush` event that the server wrote has the same numbers as the audit row of the same
+    // eviction.
     let told = database
         .rows(
             "FOR f IN memory_events FILTER f.agent_id == @a AND f.type == 'flush'
@@ -280,9 +287,11 @@ async fn conserves(home: &Home, name: &str, seed: u64, window: u64, turns: u64) 
 async fn a_long_conversation_of_every_kind_of_message_is_conserved() {
     let home = Home::new();
     let _server = home.serve().await;
-    conserves(&home, "small", 7, 1024, 150).await;
-    conserves(&home, "middle", 11, 4096, 150).await;
-    conserves(&home, "large", 13, 8192, 150).await;
+    for &(name, seed, window) in
+        share(&[("small", 7, 1024), ("middle", 11, 4096), ("large", 13, 8192)])
+    {
+        conserves(&home, name, seed, window, 150).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,14 +315,15 @@ async fn an_eviction_for_a_message_that_takes_the_whole_window_tells_the_occupan
     assert_eq!((&told["after_occupancy"], &told["target_reached"]), wanted);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_of_more_than_one_transaction_is_whole_in_parts() {
     let home = Home::new();
-    // Thousands of appends, and durability is not the question here.
+    // The test makes thousands of appends without disk syncs; other tests check durability.
     let tuning = Tuning::variable("VCTX_STORE__DURABLE", "false");
     let _server = home.serve_with("vctx.sock", &tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 40_000, "").await;
-    // More rows than one eviction transaction takes.
+    // More rows than one eviction transaction can write.
     for turn in 0..2_200 {
         ada.append("user", format!("m{turn}")).await;
     }

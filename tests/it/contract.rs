@@ -1,4 +1,5 @@
-//! The outer contract on a server with nothing configured: agents, the five tools, keys, revisions, lists, life and sockets.
+//! Tests the API contract on a server without configuration: agents, the five tools, keys,
+//! revisions, lists, lifecycle and sockets.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -15,7 +16,7 @@ use crate::talk::{Agent, key, said};
 use crate::wire::Answer;
 use crate::{count, home};
 
-/// The parts of a tool's answer that stand around its result.
+/// Checks the fields of a tool's answer, except the field `result`.
 #[track_caller]
 fn check_envelope(answer: &Answer, fields: &[&str]) {
     let body = &answer.body;
@@ -39,7 +40,8 @@ fn check_envelope(answer: &Answer, fields: &[&str]) {
     assert_eq!(body["replayed"], false);
 }
 
-/// The heart of the contract on one server; what the network test runs again without any interface.
+/// Tests the main part of the API contract on one server; `no_network.rs` repeats this test in a
+/// process without any network interface.
 pub(crate) async fn core_of_the_contract(home: &Home) {
     let _server = home.serve().await;
     let wire = home.wire("vctx.sock");
@@ -115,13 +117,14 @@ async fn keys_replay(ada: &Agent) {
     let call = json!({"message": "Once.", "role": "user"});
     let first = ada.tool("append_fifo", &call, "once", &revision).await.ok();
     let length = ada.messages().await.len();
-    // The revision is stale by now; a replay comes before that question.
+    // The revision is stale by now, but the repeated call succeeds, because the server looks up the
+    // key before it checks the revision.
     let mut second = ada.tool("append_fifo", &call, "once", &revision).await.ok();
     assert_eq!(second["replayed"], true);
     second["replayed"] = false.into();
     assert_eq!(second, first);
     assert_eq!(ada.messages().await.len(), length);
-    // Key and revision may stand among the arguments too.
+    // The idempotency key and the revision may also be sent as arguments instead of headers.
     let inside =
         json!({"message": "Once.", "role": "user", "idempotency_key": "once", "_rev": "*"});
     let path = format!("{}/tools/append_fifo", ada.path());
@@ -142,7 +145,7 @@ async fn revisions_guard(ada: &Agent) {
     let refused = refused.refused(412, "REVISION_STALE");
     assert_eq!(refused["_rev"], newer["_rev"]);
     assert_eq!(refused["changed"], json!(["block:human"]));
-    // What a call does not build on may have changed.
+    // A stale revision is accepted if the call does not depend on anything that has changed since.
     let other = json!({"block_id": "plan", "content": "Sail."});
     ada.tool("store_core", &other, &key(), &stale).await.ok();
     let unknown = ada.tool("store_core", &block("x"), &key(), "no-such-revision").await;
@@ -193,6 +196,15 @@ async fn the_server_describes_itself_and_its_agents() {
         .map(|a| a["agent"].as_str().expect("a name"))
         .collect();
     assert_eq!(names, ["ada", "mia.2-x_y", "zoe"]);
+    assert_eq!(listed["next"], Value::Null);
+    let first = wire.get("/v1/agents?limit=2").await.ok();
+    assert_eq!((&first["agents"][1], &first["next"]), (&listed["agents"][1], &json!("mia.2-x_y")));
+    let second = wire.get("/v1/agents?after=mia.2-x_y&limit=2").await.ok();
+    assert_eq!(second, json!({"agents": [listed["agents"][2]], "next": null}));
+    wire.get("/v1/agents?after=a/b").await.refused(400, "INVALID_NAME");
+    for wrong in ["limit=0", "limit=10001", "from=ada"] {
+        wire.get(&format!("/v1/agents?{wrong}")).await.refused(400, "INVALID_ARGUMENT");
+    }
 
     let tools = wire.get("/v1/tools?format=json-schema").await.ok();
     let tools = tools["tools"].as_array().expect("tools").clone();
@@ -223,6 +235,34 @@ async fn the_server_describes_itself_and_its_agents() {
     assert_eq!(wire.get("/readyz").await.ok()["status"], "ready");
     let paths = wire.get("/v1/openapi.json").await.ok()["paths"].clone();
     assert!(paths["/v1/agents/{agent}/messages"]["get"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_has_the_methods_that_are_described_and_no_other() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let wire = home.wire("vctx.sock");
+    let described = wire.get("/v1/openapi.json").await.ok()["paths"].clone();
+    for (path, methods) in described.as_object().expect("paths") {
+        let mut asked = path.clone();
+        while let Some((before, after)) = asked.split_once('{') {
+            let (name, after) = after.split_once('}').expect("a name in braces");
+            let parameters = methods.as_object().expect("methods").values();
+            for parameters in parameters.map(|method| &method["parameters"]) {
+                let known = parameters.as_array().expect("parameters").iter();
+                let known = known.filter(|one| one["in"] == "path" && one["name"] == name);
+                assert_eq!(known.count(), 1, "{name} of {path}");
+            }
+            asked = format!("{before}7{after}");
+        }
+        for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
+            let answer = wire.call(method, &asked, &[], "{}").await;
+            let is_described = methods[method.to_lowercase()].is_object();
+            assert_eq!(answer.status == 405, !is_described, "{method} {path}: {}", answer.text);
+            assert_ne!(answer.body["error"], "ROUTE_NOT_FOUND", "{method} {path}");
+            assert_ne!(answer.body["error"], "INTERNAL", "{method} {path}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +343,7 @@ async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
     }
     let home = Home::new();
     let directory = home.path("run");
-    // A file that a killed server left behind.
+    // A socket file left by a killed server.
     std::fs::create_dir(&directory).expect("a directory");
     std::fs::set_permissions(&directory, Permissions::from_mode(0o700)).expect("a mode");
     drop(UnixListener::bind(home.path("run/vctx.sock")).expect("a dead socket"));
@@ -360,8 +400,9 @@ async fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket
             command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
             cases_begun += 1;
             let process = home::Process::start(&home, &format!("case-{cases_begun}"), command);
-            process.expect("others may look into the directory of the socket");
-            // One that listens there does not end, and the wait fails.
+            process.expect("other users may read the directory of the socket");
+            // If the server started successfully, it would not end, and the test would fail while
+            // it waits for the end.
             assert!(!process.end().await.success(), "{arguments:?}");
             let said = process.said();
             assert!(said.contains(&format!("{taken} is not a socket")), "{arguments:?}: {said}");
@@ -373,7 +414,7 @@ async fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket
     }
 }
 
-/// An engine of this directory, with that password for `root`.
+/// Starts an engine on the data directory of `home`, with the given password for `root`.
 async fn engine_alone(home: &Home, password: Option<&str>) -> home::Process {
     let mut command = home::command(&home::Tuning::default());
     command.args(["engine", "--socket"]).arg(home.path("engine.sock"));
@@ -384,7 +425,7 @@ async fn engine_alone(home: &Home, password: Option<&str>) -> home::Process {
     engine
 }
 
-/// Status of a request of `root`.
+/// Sends a request as the user `root`, and returns the status.
 async fn status_of_root(home: &Home, password: &str) -> u16 {
     let credentials = STANDARD.encode(format!("root:{password}"));
     let headers = [("authorization", &*format!("Basic {credentials}"))];
@@ -403,12 +444,12 @@ async fn an_engine_that_is_told_no_password_makes_one_and_never_takes_an_empty_o
     assert_eq!(status_of_root(&home, "").await, 401);
     assert_eq!(status_of_root(&home, &password).await, 200);
     assert!(engine.stop().await.success());
-    // It stays at later starts.
+    // Later starts keep the password.
     let engine = engine_alone(&home, None).await;
     assert_eq!(status_of_root(&home, &password).await, 200);
     assert!(engine.stop().await.success());
 
-    // Where there is a `root` already, no file says what is not its password.
+    // If `root` already exists, a later start writes no password file.
     let home = Home::new();
     let engine = engine_alone(&home, Some("told")).await;
     assert_eq!(status_of_root(&home, "told").await, 200);
@@ -425,7 +466,7 @@ async fn an_engine_that_is_told_no_password_makes_one_and_never_takes_an_empty_o
     let refused = command.output().expect("the program runs");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(78), "{said}");
-    assert!(said.contains("ARANGO_ROOT_PASSWORD is empty: name a password"), "{said}");
+    assert!(said.contains("ARANGO_ROOT_PASSWORD is empty: set it to a password"), "{said}");
     assert!(!home.path("engine.sock").exists());
 }
 

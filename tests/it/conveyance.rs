@@ -1,4 +1,5 @@
-//! The score: every term from counts that a second program sums again, null where something is missing, zero while a tier is down.
+//! Tests the Conveyance score: a second program recomputes every term. A term is null without its
+//! inputs, and the score is zero while a storage tier is down.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -15,10 +16,11 @@ use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::{Agent, key};
 
 const SECOND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/second/conveyance.py");
-/// Looks at the metrics before a test gives up; each is a tenth of a second.
+/// Maximum number of polls of the metrics, a tenth of a second apart, before a test fails.
 const LOOKS_MAX: u32 = 300;
 
-/// What the second program makes of an answer.
+/// Passes a score answer to the Python program that computes the score independently, and returns
+/// the program's result.
 fn second(answer: &Value) -> Value {
     let mut child = Command::new("python3")
         .arg(SECOND)
@@ -33,7 +35,8 @@ fn second(answer: &Value) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Both programs say the same of an answer: C and each term to 1e-9, and what is missing.
+/// Checks that both programs compute the same score C and the same terms, with a tolerance of 1e-9,
+/// and that they report the same missing terms.
 #[track_caller]
 fn assert_summed_again(answer: &Value) {
     let again = second(answer);
@@ -52,7 +55,7 @@ fn assert_summed_again(answer: &Value) {
     assert_eq!(missing(answer), again["missing"]);
 }
 
-/// Letters of the missing terms, sorted.
+/// Returns the letters of the missing terms, sorted.
 fn missing(answer: &Value) -> Value {
     let list = answer["missing"].as_array().expect("a list");
     let mut letters: Vec<&str> = list.iter().map(|m| m["term"].as_str().expect("a term")).collect();
@@ -64,7 +67,7 @@ async fn score(agent: &Agent, of: &str) -> Value {
     agent.wire.get(&format!("{}/conveyance?of={of}", agent.path())).await.ok()
 }
 
-/// A metric's value; none while it was never recorded.
+/// Returns a metric's value; `None` if it is not recorded yet.
 async fn metric(home: &Home, socket: &str, name: &str) -> Option<f64> {
     let metrics = home.wire(socket).get("/metrics").await;
     let line = metrics.text.lines().find(|line| line.split(' ').next() == Some(name))?;
@@ -122,7 +125,7 @@ async fn every_count_is_what_happened() {
     assert_summed_again(&told);
     assert_summed_again(&score(&ada, "life").await);
 
-    // A message that is gone is missed, and so is an audit row.
+    // `vctx verify` detects a deleted message and a deleted audit row.
     let database = home.database_inside();
     database
         .rows(
@@ -145,7 +148,7 @@ async fn every_count_is_what_happened() {
     let socket = socket.to_str().expect("a plain path");
     let table = home.run(&["conveyance", "--agent", "ada", "--socket", socket]);
     let table = String::from_utf8(table.stdout).expect("UTF-8");
-    assert!(table.contains("conservation") && table.contains("look at"), "{table}");
+    assert!(table.contains("conservation") && table.contains("weakest term"), "{table}");
     let json = home.run(&["conveyance", "--agent", "ada", "--json", "--socket", socket]);
     assert_summed_again(&serde_json::from_slice(&json.stdout).expect("JSON"));
     let all = home.run(&["conveyance", "--socket", socket]);
@@ -176,14 +179,15 @@ async fn a_stopped_engine_is_zero_within_one_probe_and_a_started_one_is_not() {
     let engine = home.engine().await;
     let tuning = Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "500");
     let server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
-    // What the server does by itself finds the database gone.
+    // The server's background jobs log that the database does not answer.
     server.expect("a job failed");
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
     ada.append("user", "Hello").await;
     assert_eq!(score(&ada, "session").await["zero"], json!([]));
 
     engine.kill();
-    // Asked for, the score is of now: no probe in the background has to come first.
+    // A score that a client requests is current, because the server probes the storage tiers for
+    // the request.
     let down = score(&ada, "session").await;
     assert_eq!(down["c"], 0.0, "{down:#}");
     assert_eq!(down["zero"], json!(["tier_down_core", "tier_down_recall", "tier_down_archival"]));
@@ -193,7 +197,7 @@ async fn a_stopped_engine_is_zero_within_one_probe_and_a_started_one_is_not() {
 
     let again = home.engine().await;
     again.expect(TORN_TAIL);
-    // Nobody asks now: the probes in the background find it back.
+    // The background probes notice the recovery, although no client requests a score.
     let mut looks = 0;
     while metric(&home, "vctx-metrics.sock", flag).await != Some(0.0) {
         looks += 1;
@@ -230,7 +234,7 @@ async fn a_session_that_went_quiet_gets_its_line_and_the_next_call_begins_anothe
     let closed = metric(&home, "metrics.sock", r#"vctx_sessions_closed_total{why="idle"}"#).await;
     assert_eq!(closed, Some(2.0));
     assert_eq!(metric(&home, "metrics.sock", "vctx_sessions").await, Some(0.0));
-    // The line of the second session counts its own write alone.
+    // The log line about the second session counts only the writes of that session.
     let said = server.said();
     let line = said.lines().rfind(|line| line.contains(" conveyance ")).expect("a line");
     assert!(line.contains(r#""audited_writes":{"numerator":1,"denominator":1"#), "{line}");
@@ -257,7 +261,7 @@ async fn naive_chunks_make_zero_and_late_ones_are_counted() {
     assert_eq!(told["terms"]["L"]["value"], 0.5, "two of four were late: {told:#}");
     assert_eq!(told["c"], 0.0, "what was offered in this session stays offered");
 
-    // Another agent has nothing to do with it.
+    // Another agent's score is unaffected.
     let bob = Agent::create(home.wire("vctx.sock"), "bob", 4096, "").await;
     bob.done("ingest_archival", &late).await;
     let told = score(&bob, "session").await;
@@ -300,7 +304,7 @@ async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requ
     let gauge = metric(&home, "metrics.sock", "vctx_conveyance").await.expect("a gauge");
     assert!((gauge - c).abs() < 1e-9 * c, "{gauge} and {c}");
 
-    // A prompt of which the provider counts far more than we do.
+    // Records a prompt for which the provider counts far more tokens than the server.
     let record = async |rest: &str, body: Value| {
         let (path, key) = (format!("{}/prompts{rest}", ada.path()), key());
         let headers = [("idempotency-key", key.as_str())];
@@ -311,7 +315,7 @@ async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requ
         "usage": {"prompt": 4_000, "completion": 3}});
     record(&format!("/{}/answer", asked["turn"]), answer).await;
 
-    // Everything that the requirement names is there to be scraped after that.
+    // After the calls of this test, every required metric is exported.
     let scraped = home.wire("metrics.sock").get("/metrics").await.text;
     for meter in metric::ALL.iter().filter(|meter| !meter.seed.is_empty()) {
         let series = |line: &str| line.starts_with(&meter.exported()) && !line.starts_with('#');
@@ -353,7 +357,8 @@ async fn searches_count_as_hits_whether_they_write_or_only_read() {
     let gauge = metric(&home, "metrics.sock", "vctx_recall_hit_rate").await;
     assert_eq!(gauge, Some(2.0 / 3.0));
 
-    // A copy that leaves the queue is not lost: what it copies stays where it was.
+    // A copy that leaves the queue does not count as lost, because the copied message stays in
+    // recall storage.
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     let told = score(&ada, "session").await;
     let kept = &told["terms"]["W"];
@@ -364,7 +369,8 @@ async fn searches_count_as_hits_whether_they_write_or_only_read() {
     );
     assert_eq!((&kept["conservation"]["value"], &told["flags"]), (&json!(1.0), &json!([])));
 
-    // What wrote is in the database; what only read was this process's.
+    // The server stores counts of writes in the database and counts of reads only in memory, so
+    // only the counts of writes survive a restart.
     assert!(server.stop().await.success());
     let _server = home.serve().await;
     let told = score(&ada.again(), "life").await;
@@ -391,7 +397,7 @@ async fn a_chain_ends_for_the_same_reason_in_its_event_and_in_its_answer() {
     assert_eq!(reason, "explicit_yield");
 }
 
-/// Inputs by chance: any count may be zero, any tier silent.
+/// Generates random inputs of the score: any count may be zero, and any tier may be down.
 fn any(chance: &mut Chance) -> Inputs {
     let mut ratio = || {
         let denominator = if chance.below(12) == 0 { 0 } else { 1 + chance.below(1000) };

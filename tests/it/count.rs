@@ -1,20 +1,23 @@
-//! The window counted by the rule of the published cookbook, written here a second time so that the server's own sums are checked.
+//! Counts a window's tokens by the rule of OpenAI's published cookbook; this second implementation
+//! checks the server's sums.
 
 use serde_json::Value;
 use vctx::memory::TokenCounter as _;
 use vctx::text::Tiktoken;
 
-/// Tokens of a text in the default encoding.
+/// Returns the number of tokens of a text in the default encoding.
 pub(crate) fn text(text: &str) -> u64 {
     Tiktoken::default().count(text)
 }
 
-/// Tokens of a list of chat messages: three each, the role, the text, one and the text for each named part, three for the reply.
+/// Returns the number of tokens of a list of chat messages. Each message costs three tokens plus
+/// the tokens of its role and text. Each further field (name, call id, function, arguments) costs
+/// one token plus its text. The reply costs three tokens.
 pub(crate) fn window(messages: &[Value]) -> u64 {
     3 + messages.iter().map(message).sum::<u64>()
 }
 
-/// Tokens of one chat message.
+/// Returns the number of tokens of one chat message.
 pub(crate) fn message(message: &Value) -> u64 {
     let part = |value: &Value| value.as_str().map_or(0, |t| 1 + text(t));
     let plain = |value: &Value| value.as_str().map_or(0, text);
@@ -33,7 +36,7 @@ pub(crate) fn message(message: &Value) -> u64 {
         + calls
 }
 
-/// A text of so many words, each one token.
+/// Returns a text of the given number of words, each of which is one token.
 pub(crate) fn words(count: u64) -> String {
     " a".repeat(usize::try_from(count).expect("few words")).trim_start().to_owned()
 }

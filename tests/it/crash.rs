@@ -1,4 +1,5 @@
-//! Crashes: server, engine or both get SIGKILL at the n-th byte between them; after a restart and retries nothing is lost, doubled or half done.
+//! Tests crashes: the server, the engine or both get SIGKILL at the n-th byte of the traffic
+//! between them. After restart and retries, no write is lost, doubled or partial.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,24 +20,26 @@ use crate::truths::{
     assert_view,
 };
 
-/// Longest wait for one call, with a restart on the way.
+/// Maximum time until one call is answered, including a restart.
 const CALL_MAX: Duration = Duration::from_secs(60);
-/// Pause before an unanswered call is sent again.
+/// Pause before an unanswered call is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Calls after which a round must have met its byte.
+/// Maximum number of calls of a round until the traffic reaches the byte at which a process is
+/// killed.
 const CALLS_PER_ROUND_MAX: usize = 80;
-/// Calls that go through every tool that writes.
+/// Length of the cycle of calls, which contains every writing tool.
 const MIX: usize = 20;
-/// Documents that are taken in again and again.
+/// Number of documents that are ingested repeatedly.
 const DOCUMENTS: u64 = 3;
-/// Last words that are searched for through the server in the end.
+/// Maximum number of words that the test searches for at the end; these are the latest words.
 const WORDS_MAX: usize = 60;
-/// Rounds after which dead chains are waited for.
+/// Number of rounds after which the test waits until the server has ended the heartbeat chains that
+/// killed processes left.
 const SWEEP_ROUNDS: u64 = 5;
-/// Rounds of a full run.
+/// Number of rounds of a full run.
 const FULL_ROUNDS: u64 = 20;
 
-/// One call as the client knows it.
+/// One call in the client's log.
 struct Sent {
     key: String,
     tool: &'static str,
@@ -44,12 +47,12 @@ struct Sent {
     answer: Value,
 }
 
-/// A word that stands in the text of one call only.
+/// Returns a word that only the text of this call contains.
 fn word(call: usize) -> String {
     format!("mark{call}x")
 }
 
-/// The whole story: processes, the client's own log, and what was hit.
+/// The state of a run: processes, the client's own log, and the phases in which a kill happened.
 struct Story {
     stage: Stage,
     ada: Agent,
@@ -57,7 +60,8 @@ struct Story {
     hits: BTreeMap<(Phase, Victim), u64>,
     retried: u64,
     replayed: u64,
-    /// Whether the vector index was ever compared with the documents.
+    /// Whether at least one round ended with a vector index, which the test then compared with the
+    /// documents.
     compared: bool,
 }
 
@@ -65,7 +69,8 @@ impl Story {
     async fn begin() -> Story {
         let stage = Stage::new().await;
         let ada = Agent::create(stage.home.wire("vctx.sock"), "ada", 1024, "Be brief.").await;
-        // Chains end by depth soon and by duration while somebody is dead; nothing but an end holds a beat back.
+        // The limits are so low that chains soon end by depth, or by duration while a process is
+        // dead. No other limit refuses heartbeats.
         let limits = json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "floor_tokens": 0, "max_chain_depth": 3,
             "max_chain_duration_ms": 400}});
         let headers = [("idempotency-key", "limits"), ("if-match", "*")];
@@ -74,7 +79,8 @@ impl Story {
         Story { stage, ada, log, hits, retried: 0, replayed: 0, compared: false }
     }
 
-    /// The next call of a round: every tool that writes, pages that are walked, and evictions of what the round appended.
+    /// Returns the next call of a round. The calls use every writing tool, page through searches,
+    /// and evict.
     fn next(&self, round: u64, at: usize) -> (&'static str, Value) {
         let call = self.log.len();
         let text = format!("round {round} {}: {} 🦀", word(call), count::words(12));
@@ -105,7 +111,7 @@ impl Story {
         }
     }
 
-    /// The last search again, with the token for its next page if it had one.
+    /// Returns the arguments of the last search, with the token for its next page if there was one.
     fn next_page(&self, tool: &str) -> Value {
         let last = self.log.iter().rev().find(|sent| sent.tool == tool).expect("a search");
         let mut arguments = last.arguments.clone();
@@ -113,7 +119,7 @@ impl Story {
         arguments
     }
 
-    /// One call with one key until it is answered, restarting what died on the way.
+    /// Repeats a call with the same key until it is answered; restarts dead processes meanwhile.
     async fn call(&mut self, tool: &'static str, arguments: Value, stream: bool) {
         let key = format!("crash-{}", self.log.len());
         let until = Instant::now() + CALL_MAX;
@@ -122,7 +128,8 @@ impl Story {
             assert!(Instant::now() < until, "{tool} {key} is not answered within {CALL_MAX:?}");
             sent += 1;
             let attempt = self.ada.attempt(tool, &arguments, &key, "*");
-            // A living server repeats by itself as soon as the engine is back; a dead one needs us.
+            // A running server retries by itself when the engine is available again; a dead server
+            // must be restarted here.
             let answer = tokio::select! {
                 answer = attempt => answer,
                 () = somebody_dies(&self.stage) => {
@@ -133,7 +140,8 @@ impl Story {
             match answer {
                 Ok(answer) if answer.status == 200 => break answer.body,
                 Ok(answer) => assert_eq!(answer.status, 503, "{tool}: {}", answer.text),
-                // Whoever died is revived above, once all victims are dead.
+                // The call got no answer, because a process died. In the next iteration of this
+                // loop, the branch above restarts the dead processes.
                 Err(_) => {}
             }
             tokio::time::sleep(PAUSE).await;
@@ -143,7 +151,7 @@ impl Story {
         self.log.push(Sent { key, tool, arguments, answer });
     }
 
-    /// An ingest whose vectors were not made late, which leaves no chunk.
+    /// Sends an ingest without late chunking, which is refused and must store no chunk.
     async fn refused(&self) {
         let mut naive = circle("naive", 0, 30, "cosine");
         naive["late_chunking"]["mode"] = "naive".into();
@@ -152,7 +160,7 @@ impl Story {
         answer.refused(422, "LATE_CHUNKING_REQUIRED");
     }
 
-    /// One round: calls until somebody was killed, then some more.
+    /// Runs one round: sends calls until a process is killed, and then sends a few more calls.
     async fn round(&mut self, round: u64, victim: Victim, stream: bool) {
         for at in 0..CALLS_PER_ROUND_MAX {
             let (tool, arguments) = self.next(round, at);
@@ -173,7 +181,7 @@ impl Story {
         );
     }
 
-    /// The server's messages and the database's rows against the client's own log.
+    /// Compares the server's messages and the rows of the database with the client's log.
     async fn check(&mut self) {
         let messages = self.ada.messages().await;
         let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().expect("a seq")).collect();
@@ -205,13 +213,14 @@ impl Story {
         assert_archive(&database).await;
         self.check_documents(&database).await;
         self.compared |= assert_vectors(&database, &json!([0.6, 0.8])).await;
-        // The last words that were said: in the log or still in the queue.
+        // The latest words must be in recall storage or still in the queue.
         let last: Vec<String> =
             (self.log.len().saturating_sub(3)..self.log.len()).map(word).collect();
         assert_view(&database, "ada", &last.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
 
-    /// One write for each call and for each chain that a server ended by itself, in one line.
+    /// Checks that the audit log has one row for each call and for each heartbeat chain that a
+    /// server ended, and that the versions in these rows are consecutive.
     async fn check_history(&self, database: &Database) {
         let swept = assert_chains(database, "ada").await;
         let query =
@@ -225,12 +234,13 @@ impl Story {
         let (later, calls) = (row["swept"].as_u64().expect("a number"), self.log.len() as u64);
         assert!(later >= swept);
         assert_eq!(row["audits"], json!((1..=version).collect::<Vec<_>>()), "a linear history");
-        // Beside them the creation, which has no key, and the limits.
+        // Two further versions come from the creation of the agent, which is a call without an
+        // idempotency key, and from the change of the agent's limits.
         assert_eq!(row["records"], 1 + calls + later, "one record for each call");
         assert_eq!(version, 2 + calls + later, "one write for each call");
     }
 
-    /// Each document is what the last ingest of it said.
+    /// Checks that each document equals its last ingest.
     async fn check_documents(&self, database: &Database) {
         for number in 0..DOCUMENTS {
             let name = format!("d{number}");
@@ -246,7 +256,22 @@ impl Story {
         }
     }
 
-    /// Results of all searches of recall storage that brought back something under this name for the first time.
+    /// Ingests every document again, so that there are enough chunks for a vector index; if the
+    /// index is then built, compares it with the documents.
+    async fn index(&mut self) {
+        for number in 0..DOCUMENTS {
+            let document = circle(&format!("d{number}"), 0, 30, "cosine");
+            self.call("ingest_archival", document, false).await;
+        }
+        let until = Instant::now() + CALL_MAX;
+        let database = self.stage.home.database();
+        while !assert_vectors(&database, &json!([0.6, 0.8])).await {
+            assert!(Instant::now() < until, "no vector index within {CALL_MAX:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Counts the distinct numbers that the field `name` has in the results of all recall searches.
     fn told(&self, name: &str) -> usize {
         let answers = self.log.iter().filter(|sent| sent.tool == "search_recall");
         let results =
@@ -254,7 +279,7 @@ impl Story {
         results.filter_map(|r| r[name].as_u64()).collect::<BTreeSet<u64>>().len()
     }
 
-    /// Every word that was ever said is found where it stands and nowhere else, by the view and by a search.
+    /// Checks that the view and a search find every word in its own message and in no other.
     async fn check_words(&self) {
         let words: Vec<String> = (0..self.log.len()).map(word).collect();
         let database = self.stage.home.database();
@@ -266,7 +291,7 @@ impl Story {
             let asked = json!({"query": word, "rehydrate": false});
             let found = self.ada.done("search_recall", &asked).await["result"]["results"].clone();
             let there = usize::from(logged.contains(word.as_str()));
-            // What was said beside it may be listed too, behind it.
+            // The result may also list neighbouring messages, after the message itself.
             let results = found.as_array().expect("results").iter().enumerate();
             let holds = |(_, r): &(usize, &Value)| {
                 r["content"].as_str().is_some_and(|t| t.contains(word.as_str()))
@@ -301,7 +326,8 @@ impl Story {
         all
     }
 
-    /// Every answer that was ever given is given again for its key, and nothing happens.
+    /// Repeats every call with its key, and checks that it returns the stored answer and has no
+    /// second effect.
     async fn check_replays(&self) {
         for sent in &self.log {
             let mut again = self.ada.tool(sent.tool, &sent.arguments, &sent.key, "*").await.ok();
@@ -341,13 +367,15 @@ impl Story {
     }
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
     let rounds = rounds("VCTX_CRASH_ROUNDS", FULL_ROUNDS);
     let mut chance = Chance::new(setting("VCTX_CRASH_SEED", 2026));
     let mut story = Story::begin().await;
 
-    // A clean round in each way of writing tells how many bytes each phase has.
+    // A round without faults measures how many bytes each phase of a call transfers, in each write
+    // mode.
     let mut bytes = BTreeMap::new();
     for stream in [false, true] {
         story.stage.server.kill();
@@ -369,12 +397,13 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
             story.stage.server.kill();
             story.stage.revive(stream).await;
         }
-        // A database server that runs already is not ours to kill.
+        // The test must not kill a database server that it did not start.
         let turn = if outside().is_some() { 0 } else { round % 3 };
         let victim = [Victim::Server, Victim::Engine, Victim::Both][turn as usize];
         let (mut phase, mut byte, pause) = choose(&mut chance, &bytes[&stream]);
         if !bytes[&stream].contains_key(&phase) {
-            // Where all is streamed, no write is one request.
+            // If every write is a stream transaction, the phase of single-request writes does not
+            // occur, so another phase is used.
             (phase, byte) =
                 (Phase::BeginToCommit, chance.below(bytes[&stream][&Phase::BeginToCommit]));
         }
@@ -389,10 +418,11 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
     }
 
     assert_no_dead_chain(&story.stage.home.database()).await;
+    let compared = story.compared;
+    story.index().await;
     story.check_replays().await;
     story.check().await;
     story.check_words().await;
-    assert!(story.compared, "there was never a vector index");
     println!("{story}");
     let (inside, replying) =
         (story.share(&[Phase::BeginToCommit]), story.share(&[Phase::CommitToReply]));
@@ -402,18 +432,20 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
         replying * 100.0
     );
     let open = story.stage.home.database().open_transactions().await;
-    // Those of killed servers go with an engine that restarts; on one that runs on, they wait for their idle time.
+    // A restart of the engine ends the transactions of killed servers. On an engine that is not
+    // restarted, they end when they reach the idle limit.
     let left_max = if outside().is_some() { rounds as usize } else { 1 };
     assert!(open.len() <= left_max, "{open:?}");
-    // A fifth of the rounds is too few to say how they spread.
+    // A fifth of the rounds is too few to check the distribution of the kills.
     if rounds < FULL_ROUNDS {
         return;
     }
+    assert!(compared, "no round ended with a vector index");
     assert!(inside >= 0.3, "only {inside:.2} between begin and commit");
     assert!(replying >= 0.1, "only {replying:.2} between commit and reply");
 }
 
-/// Rounds change their way of writing in blocks of five.
+/// Whether a round writes with stream transactions; this changes every five rounds.
 fn streams(round: u64) -> bool {
     round / 5 % 2 == 1
 }

@@ -1,4 +1,5 @@
-//! The database from outside the server: raw AQL and raw paths over its own socket, as root.
+//! Sends raw AQL and raw requests to the database over the database's socket, as the user `root`,
+//! without the vctx server.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{Answer, Wire};
 
-/// A client of the database itself.
+/// A client that talks to the database directly.
 pub(crate) struct Database {
     wire: Wire,
     pub(crate) name: String,
@@ -21,20 +22,20 @@ impl Database {
         Database { wire: Wire::new(socket), name: name.into(), authorization }
     }
 
-    /// Makes the database itself, and nothing in it.
+    /// Creates the empty database.
     pub(crate) async fn make(&self) {
         let made = self.system("POST", "/_api/database", &json!({"name": self.name})).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
-    /// A request to the database `_system`: users, databases.
+    /// Sends a request to the database `_system`, which manages users and databases.
     pub(crate) async fn system(&self, method: &str, path: &str, body: &Value) -> Answer {
         let headers = [("authorization", self.authorization.as_str())];
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.wire.call(method, path, &headers, body).await
     }
 
-    /// A request below `/_db/NAME`.
+    /// Sends a request with a path below `/_db/NAME`.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
         let path = format!("/_db/{}{path}", self.name);
         let headers =
@@ -43,7 +44,7 @@ impl Database {
         self.wire.call(method, &path, &headers, body).await
     }
 
-    /// The same inside a stream transaction.
+    /// Sends a request with a path below `/_db/NAME` inside a stream transaction.
     pub(crate) async fn inside(&self, id: &str, method: &str, path: &str, body: &Value) -> Answer {
         let headers = [("authorization", self.authorization.as_str()), ("x-arango-trx-id", id)];
         self.wire
@@ -51,12 +52,12 @@ impl Database {
             .await
     }
 
-    /// The beginning of a request below `/_db/NAME`, as it stands in its first line.
+    /// Returns the beginning of the first line of a request with a path below `/_db/NAME`.
     pub(crate) fn line(&self, method: &str, path: &str) -> String {
         format!("{method} /_db/{}{path}", self.name)
     }
 
-    /// All rows of a query; tests ask for few enough to come in one batch.
+    /// Runs a query and returns all its rows, which must fit into one batch.
     pub(crate) async fn rows(&self, query: &str, binds: Value) -> Vec<Value> {
         let body = json!({"query": query, "bindVars": binds, "batchSize": 100_000});
         let answer = self.call("POST", "/_api/cursor", &body).await;
@@ -65,14 +66,14 @@ impl Database {
         answer.body["result"].as_array().expect("rows").clone()
     }
 
-    /// The only row of a query.
+    /// Runs a query that returns exactly one row, and returns this row.
     pub(crate) async fn row(&self, query: &str, binds: Value) -> Value {
         let rows = self.rows(query, binds).await;
         assert_eq!(rows.len(), 1, "{query}: {rows:?}");
         rows.into_iter().next().expect("one row")
     }
 
-    /// Documents of each collection that a call may write, whoever they belong to.
+    /// Returns the number of documents, over all agents, in each collection to which calls write.
     pub(crate) async fn counts(&self) -> Value {
         self.row(
             "RETURN { core: LENGTH(core_memory), messages: LENGTH(messages), recall: LENGTH(recall_log),
@@ -82,7 +83,7 @@ impl Database {
         .await
     }
 
-    /// Running stream transactions.
+    /// Returns the running stream transactions.
     pub(crate) async fn open_transactions(&self) -> Vec<Value> {
         let answer = self.call("GET", "/_api/transaction", &Value::Null).await;
         answer.ok()["transactions"].as_array().expect("a list").clone()

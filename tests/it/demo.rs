@@ -1,10 +1,11 @@
-//! The demo as anybody runs it: the shipped conversation through the usual window, with both kills, and three facts found again.
+//! Runs the demo with its defaults: the shipped conversation passes through the default window, the
+//! demo kills the server and the engine once each, and three facts are found again.
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
 
-/// Facts that the demo asks for after they have left the window.
+/// Number of facts that the demo searches for after they have left the window.
 const ASKED: u64 = 3;
 
 #[test]

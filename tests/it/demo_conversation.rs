@@ -1,11 +1,12 @@
-//! The conversation that ships with the demo: long enough, in order, and its planted facts said once.
+//! Checks that the demo's conversation is long enough and in order, and that it states each planted
+//! fact once.
 
 use serde::Deserialize;
 use vctx::memory::TokenCounter;
 use vctx::text::Tiktoken;
 
-const CONVERSATION: &str = include_str!("../../src/lab/demo/conversation.jsonl");
-const PLANTED: &str = include_str!("../../src/lab/demo/planted.json");
+const CONVERSATION: &str = include_str!("../../loadtest/lab/demo/conversation.jsonl");
+const PLANTED: &str = include_str!("../../loadtest/lab/demo/planted.json");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +17,8 @@ struct Turn {
     time: String,
 }
 
-/// A fact said in one turn; turns are counted from 1, as lines are.
+/// A fact that one turn of the conversation states. Turns are counted from 1, like lines of the
+/// file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fact {

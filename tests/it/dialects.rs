@@ -1,16 +1,20 @@
-//! Dialects: the same edit under every name and by every door leaves the same memory, once; exact words of Anthropic's memory tool; what is
-//! refused is refused in those words too.
+//! Tests dialects: the same edit has the same effect, exactly once, under every tool name and
+//! interface. The answers of the Anthropic dialect have the exact words of Anthropic's memory tool.
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
 use crate::line::Line;
-use crate::talk::{Agent, key, said};
+use crate::talk::{Agent, key};
 use crate::wire::Answer;
+
+mod anthropic;
+mod memgpt;
 
 const WINDOW: u64 = 8192;
 
-/// One edit in our words, MemGPT's and Anthropic's; none where a dialect has no such edit.
+/// The same edit as a call to vctx's, MemGPT's and Anthropic's tool; `None` if a dialect has no
+/// such edit.
 struct Edit {
     vctx: (&'static str, Value),
     memgpt: Option<(&'static str, Value)>,
@@ -84,7 +88,8 @@ fn edits() -> Vec<Edit> {
     ]
 }
 
-/// What an agent holds, without its name and what follows from it: identity, moments and digests under it.
+/// Returns an agent's state without values that differ between agents: name, ids, times and
+/// digests.
 fn memory(state: &Value) -> Value {
     let mut memory = state.clone();
     let map = memory.as_object_mut().expect("a state");
@@ -94,7 +99,7 @@ fn memory(state: &Value) -> Value {
     memory
 }
 
-/// A way to make an edit.
+/// The interface through which an edit is made: HTTP or MCP.
 enum Door {
     Http(Agent),
     Mcp(Box<Line>),
@@ -135,7 +140,8 @@ async fn the_same_edit_in_every_dialect_leaves_the_same_memory_and_moves_the_rev
                 "memgpt" => edit.memgpt.clone().unwrap_or(edit.vctx.clone()),
                 _ => ("memory", edit.anthropic.clone()),
             };
-            // MCP clients of a dialect know its own names only; what it lacks is made by the other door.
+            // MCP clients of a dialect see only the tools of that dialect, so an edit that the
+            // dialect lacks is made over HTTP.
             let missing = *dialect == "memgpt" && edit.memgpt.is_none();
             let before = agent.state().await["version"].as_u64().expect("a version");
             match missing {
@@ -163,186 +169,10 @@ async fn ada(home: &Home) -> Agent {
     Agent::create(home.wire("vctx.sock"), "ada", WINDOW, "You are Ada.").await
 }
 
-async fn memory_call(agent: &Agent, arguments: Value) -> Answer {
-    agent.tool("memory", &arguments, &key(), "*").await
-}
-
-/// The text of an answer, whether it went well or not.
+/// Returns the text of an answer or of a refusal.
 fn text(answer: &Answer) -> String {
     let text = answer.body["result"]["text"].as_str().or(answer.body["text"].as_str());
     text.unwrap_or_else(|| panic!("no text: {}", answer.text)).to_owned()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_memory_tool_answers_in_the_words_of_its_documentation() {
-    let home = Home::new();
-    let _server = home.serve().await;
-    let ada = ada(&home).await;
-    let listing = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
-    let call = |command: &str, rest: Value| {
-        let mut call = json!({"command": command});
-        call.as_object_mut().expect("a map").extend(rest.as_object().expect("a map").clone());
-        call
-    };
-    let many = "tea\nmilk tea\nsugar";
-    for (arguments, status, expected) in [
-        (call("view", json!({"path": "/memories"})), 200, format!("{listing}\n0B\t/memories")),
-        (
-            call("create", json!({"path": "/memories/notes.txt", "file_text": "Hello World\nThis is line two"})),
-            200,
-            "File created successfully at: /memories/notes.txt".into(),
-        ),
-        (
-            call("create", json!({"path": "/memories/notes.txt", "file_text": "x"})),
-            409,
-            "Error: File /memories/notes.txt already exists".into(),
-        ),
-        (
-            call("view", json!({"path": "/memories/notes.txt"})),
-            200,
-            "Here's the content of /memories/notes.txt with line numbers:\n     1\tHello World\n     2\tThis is line two".into(),
-        ),
-        (
-            call("view", json!({"path": "/memories/notes.txt", "view_range": [2, -1]})),
-            200,
-            "Here's the content of /memories/notes.txt with line numbers:\n     2\tThis is line two".into(),
-        ),
-        (
-            call("view", json!({"path": "/memories/gone.txt"})),
-            404,
-            "The path /memories/gone.txt does not exist. Please provide a valid path.".into(),
-        ),
-        (
-            call("str_replace", json!({"path": "/memories/notes.txt", "old_str": "line two", "new_str": "the end"})),
-            200,
-            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\tHello World\n     2\tThis is the end".into(),
-        ),
-        (
-            call("str_replace", json!({"path": "/memories/notes.txt", "old_str": "nowhere", "new_str": "x"})),
-            400,
-            "No replacement was performed, old_str `nowhere` did not appear verbatim in /memories/notes.txt.".into(),
-        ),
-        (
-            call("str_replace", json!({"path": "/memories/gone.txt", "old_str": "a", "new_str": "b"})),
-            404,
-            "Error: The path /memories/gone.txt does not exist. Please provide a valid path.".into(),
-        ),
-        (
-            call("create", json!({"path": "/memories/a/many.txt", "file_text": many})),
-            200,
-            "File created successfully at: /memories/a/many.txt".into(),
-        ),
-        (
-            call("str_replace", json!({"path": "/memories/a/many.txt", "old_str": "tea", "new_str": "x"})),
-            400,
-            "No replacement was performed. Multiple occurrences of old_str `tea` in lines: 1, 2. Please ensure it is unique".into(),
-        ),
-        (
-            call("str_replace", json!({"path": "/memories/a", "old_str": "tea", "new_str": "x"})),
-            404,
-            "Error: The path /memories/a does not exist. Please provide a valid path.".into(),
-        ),
-        (
-            call("insert", json!({"path": "/memories/a/many.txt", "insert_line": 3, "insert_text": "honey\n"})),
-            200,
-            "The file /memories/a/many.txt has been edited.".into(),
-        ),
-        (
-            call("insert", json!({"path": "/memories/a/many.txt", "insert_line": 9, "insert_text": "x"})),
-            400,
-            "Error: Invalid `insert_line` parameter: 9. It should be within the range of lines of the file: [0, 4]".into(),
-        ),
-        (
-            call("insert", json!({"path": "/memories/gone.txt", "insert_line": 0, "insert_text": "x"})),
-            404,
-            "Error: The path /memories/gone.txt does not exist".into(),
-        ),
-        (
-            call("view", json!({"path": "/memories"})),
-            200,
-            format!("{listing}\n51B\t/memories\n24B\t/memories/a/\n24B\t/memories/a/many.txt\n27B\t/memories/notes.txt"),
-        ),
-        (
-            call("rename", json!({"old_path": "/memories/a", "new_path": "/memories/b/c"})),
-            200,
-            "Successfully renamed /memories/a to /memories/b/c".into(),
-        ),
-        (
-            call("rename", json!({"old_path": "/memories/notes.txt", "new_path": "/memories/b"})),
-            409,
-            "Error: The destination /memories/b already exists".into(),
-        ),
-        (
-            call("rename", json!({"old_path": "/memories/gone.txt", "new_path": "/memories/x"})),
-            404,
-            "Error: The path /memories/gone.txt does not exist".into(),
-        ),
-        (
-            call("view", json!({"path": "/memories/b/c/many.txt"})),
-            200,
-            "Here's the content of /memories/b/c/many.txt with line numbers:\n     1\ttea\n     2\tmilk tea\n     3\tsugar\n     4\thoney".into(),
-        ),
-        (call("delete", json!({"path": "/memories/b"})), 200, "Successfully deleted /memories/b".into()),
-        (
-            call("delete", json!({"path": "/memories/b"})),
-            404,
-            "Error: The path /memories/b does not exist".into(),
-        ),
-    ] {
-        let answer = memory_call(&ada, arguments.clone()).await;
-        assert_eq!((answer.status, text(&answer)), (status, expected), "{arguments}");
-    }
-    let blocks = ada.state().await["blocks"].clone();
-    assert_eq!(blocks.as_array().map(Vec::len), Some(1), "{blocks:#}");
-    assert_eq!(blocks[0]["id"], "notes.txt");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_leads_out_or_is_too_large_is_refused_and_changes_nothing() {
-    let home = Home::new();
-    let _server = home.serve().await;
-    let ada = ada(&home).await;
-    let before = ada.revision().await;
-    for (path, told) in [
-        ("/memories/../etc/passwd", "leads out of /memories"),
-        ("/memories/a/../../etc", "leads out of /memories"),
-        ("/memories/%2e%2e%2fetc", "leads out of /memories"),
-        ("/memories/..\\etc", "leads out of /memories"),
-        ("/etc/passwd", "begin with /memories/"),
-        ("/memoriesx", "begin with /memories/"),
-        ("/memories", "stays as it is"),
-    ] {
-        for command in [
-            json!({"command": "create", "path": path, "file_text": "x"}),
-            json!({"command": "delete", "path": path}),
-            json!({"command": "rename", "old_path": path, "new_path": "/memories/x"}),
-            json!({"command": "rename", "old_path": "/memories/x", "new_path": path}),
-        ] {
-            let answer = memory_call(&ada, command.clone()).await;
-            let (code, text) = (answer.code().to_owned(), text(&answer));
-            assert_eq!((answer.status, &*code), (400, "INVALID_ARGUMENT"), "{command}: {text}");
-            assert!(text.starts_with("Error: ") && text.contains(told), "{command}: {text}");
-        }
-    }
-    let long = json!({"command": "create", "path": format!("/memories/{}", "x".repeat(200)), "file_text": "x"});
-    assert!(text(&memory_call(&ada, long).await).contains("at most 128"));
-    let huge = json!({"command": "create", "path": "/memories/huge", "file_text": "word ".repeat(220_000)});
-    let refused = memory_call(&ada, huge).await;
-    assert_eq!(refused.code(), "INVALID_ARGUMENT");
-    assert!(text(&refused).contains("split it"), "{}", text(&refused));
-    let large = json!({"command": "create", "path": "/memories/large", "file_text": "word ".repeat(20_000)});
-    let refused = memory_call(&ada, large).await;
-    assert_eq!(refused.code(), "TOKEN_BUDGET_EXCEEDED");
-    assert!(text(&refused).starts_with("Error: short of "), "{}", text(&refused));
-    for number in 0..64 {
-        let path = format!("/memories/many/{number}");
-        memory_call(&ada, json!({"command": "create", "path": path, "file_text": ""})).await.ok();
-    }
-    let one_more = json!({"command": "create", "path": "/memories/one", "file_text": ""});
-    assert!(text(&memory_call(&ada, one_more).await).contains("64 blocks already"));
-    memory_call(&ada, json!({"command": "delete", "path": "/memories/many"})).await.ok();
-    assert_eq!(ada.state().await["blocks"], json!([]));
-    assert_ne!(ada.revision().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -365,7 +195,8 @@ async fn keys_and_revisions_hold_under_every_name() {
     let seen = seen.as_str().expect("a revision");
     let replace = json!({"command": "str_replace", "path": "/memories/human", "old_str": "tea", "new_str": "coffee"});
     let first = ada.tool("memory", &replace, "k2", seen).await.ok();
-    // What is replaced is gone: only the stored answer can say that it was done.
+    // The text to be replaced no longer exists, so the repeated call can succeed only with the
+    // stored answer.
     let again = ada.tool("memory", &replace, "k2", seen).await.ok();
     assert_eq!((&first["replayed"], &again["replayed"]), (&json!(false), &json!(true)));
     assert_eq!(first["result"], again["result"]);
@@ -376,7 +207,7 @@ async fn keys_and_revisions_hold_under_every_name() {
 
     let stale = ada.tool("memory_replace", &other, "k3", seen).await;
     assert_eq!(stale.refused(412, "REVISION_STALE")["changed"], json!(["block:human"]));
-    // A directory depends on what lies in it, and on nothing else.
+    // The listing of a directory depends only on its files.
     let begun = ada.revision().await;
     ada.done("core_memory_append", &json!({"label": "trips..elba", "content": "Pier 4."})).await;
     let gone = json!({"command": "delete", "path": "/memories/trips"});
@@ -386,117 +217,6 @@ async fn keys_and_revisions_hold_under_every_name() {
     ada.done("core_memory_append", &json!({"label": "human", "content": "Born in May."})).await;
     ada.tool("memory", &gone, "k4", &now).await.ok();
     assert_eq!(ada.messages().await.len(), 0);
-    home.assert_verified("vctx.sock", "ada");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn memgpt_speaks_to_the_user_searches_and_beats() {
-    let home = Home::new();
-    let _server = home.serve().await;
-    let ada = ada(&home).await;
-    ada.append("user", "The Swallow lies at pier 4, and the harbour master wants eighteen euros.")
-        .await;
-    let sent = ada.done("send_message", &json!({"message": "I will remember that."})).await;
-    assert_eq!(sent["result"]["text"], "Sent.");
-    let spoken = said(&ada.messages().await);
-    assert_eq!(spoken[1], ("assistant".to_owned(), "I will remember that.".to_owned()));
-    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
-
-    let found = ada
-        .done(
-            "conversation_search",
-            &json!({"query": "harbour master", "roles": ["user"], "request_heartbeat": true}),
-        )
-        .await;
-    let told = found["result"]["text"].as_str().expect("a text");
-    assert!(told.starts_with("Showing 1 of 1 results: [\"timestamp: "), "{told}");
-    assert!(told.contains("user - The Swallow lies at pier 4"), "{told}");
-    assert_eq!(found["heartbeat"]["granted"], true);
-    assert_eq!(
-        ada.context().await["messages"].as_array().map_or(0, |m| {
-            m.iter()
-                .filter(|one| {
-                    one["content"].as_str().is_some_and(|c| c.contains("Swallow"))
-                        && one["role"] == "user"
-                })
-                .count()
-        }),
-        0,
-        "what is found stands in the answer alone"
-    );
-
-    let today = json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 1});
-    let dated = ada.done("conversation_search_date", &today).await;
-    assert_eq!(
-        (&dated["result"]["total"], &dated["result"]["next_offset"]),
-        (&json!(2), &json!(1))
-    );
-    let next = json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 1, "offset": 1, "request_heartbeat": true});
-    let dated = ada.done("conversation_search_date", &next).await;
-    assert!(
-        dated["result"]["text"].as_str().is_some_and(|t| t.contains("I will remember that.")),
-        "{dated:#}"
-    );
-    assert_eq!(dated["heartbeat"]["chain_depth"], 2);
-    let past = json!({"start_date": "2000-01-01", "end_date": "2000-01-02"});
-    let none = ada.done("conversation_search_date", &past).await;
-    assert_eq!(none["result"]["text"], "No results found.");
-
-    let content = "The ferry to Elba leaves Piombino every hour.";
-    let beat = json!({"content": content, "tags": ["trips"], "request_heartbeat": true});
-    let first = ada.done("archival_memory_insert", &beat).await;
-    assert_eq!(
-        (&first["result"]["inserted"], &first["heartbeat"]["chain_depth"]),
-        (&json!(1), &json!(3))
-    );
-    // The same text lies there once, whatever revision the caller saw.
-    let again = ada
-        .tool(
-            "archival_memory_insert",
-            &json!({"content": content, "tags": ["trips"]}),
-            &key(),
-            "_none",
-        )
-        .await
-        .ok();
-    assert_eq!(again["result"]["replaced"], 1);
-    let found = ada
-        .done(
-            "archival_memory_search",
-            &json!({"query": "ferry to Elba", "start_datetime": "2000-01-01T00:00"}),
-        )
-        .await;
-    let told = found["result"]["text"].as_str().expect("a text");
-    assert!(told.starts_with("Showing 1 of 1 results: [") && told.contains(content), "{told}");
-
-    for (tool, arguments, field) in [
-        ("conversation_search", json!({"query": "x", "start_date": "yesterday"}), "start_date"),
-        ("conversation_search", json!({"query": "x", "roles": ["user", "tool"]}), "roles"),
-        ("conversation_search", json!({"query": "x", "page": 2}), "page"),
-        ("archival_memory_search", json!({"query": "x", "tags": ["a"]}), "tags"),
-        ("archival_memory_insert", json!({"content": " "}), "content"),
-        ("core_memory_append", json!({"label": "a b", "content": "x"}), "label"),
-        ("memory_insert", json!({"label": "a/b", "new_str": "x"}), "label"),
-        ("send_message", json!({"message": ""}), "message"),
-    ] {
-        let refused = ada.tool(tool, &arguments, &key(), "*").await;
-        assert_eq!(
-            (refused.status, &refused.body["field"]),
-            (400, &json!(field)),
-            "{tool}: {}",
-            refused.text
-        );
-        assert!(text(&refused).starts_with("Error: "), "{}", refused.text);
-    }
-    let missing = ada
-        .tool(
-            "memory_replace",
-            &json!({"label": "nobody", "old_str": "a", "new_str": "b"}),
-            &key(),
-            "*",
-        )
-        .await;
-    assert_eq!(missing.code(), "BLOCK_NOT_FOUND");
     home.assert_verified("vctx.sock", "ada");
 }
 
@@ -608,7 +328,8 @@ async fn tools_are_listed_in_every_form_by_http_and_by_the_command() {
 }
 
 #[cfg(feature = "full-tests")]
-/// A Python that has the packages: the one that is named, or the one that `.ci/run` makes.
+/// Returns a Python interpreter that has the required packages: the one that the environment
+/// variable names, or the one that `.ci/full` creates.
 fn python() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_DIALECT_PYTHON") {
         return Some(std::path::PathBuf::from(named));

@@ -1,4 +1,5 @@
-//! `vctx doctor`: green on every release and role that the engine plays, red for every fault, and nothing of it stays behind.
+//! Checks that `vctx doctor` passes on every ArangoDB release and server role that the engine
+//! emulates, fails for every fault of a setup, and removes all its probes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,9 +9,10 @@ use std::time::{Duration, Instant};
 use arango_embedded::Options;
 use arango_embedded::compat::{Release, Role};
 use serde_json::{Value, json};
-use vctx::doctor::{CHECKS, Step};
+use vctx::checks::{Step, by_hand};
 use vctx::store::{QUERIES, SCHEMA};
 
+use crate::chance::share;
 use crate::database::Database;
 use crate::doctor_lies::is;
 use crate::home::{Home, Process, Tuning, command};
@@ -21,18 +23,19 @@ use crate::releases::{engine, engine_as_told};
 use crate::setup::setup;
 use crate::talk::Agent;
 
-/// Longest wait for something that a process does.
+/// Maximum time that a test waits for a process.
 const SOON_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Idle time of stream transactions, so that no test waits a minute for them.
+/// Idle limit of stream transactions in milliseconds, so short that no test has to wait a minute
+/// for it.
 const IDLE_MS: u64 = 1_500;
-/// What every name of scratch begins with.
+/// The prefix of the names of all probes (the objects that the doctor creates in the database).
 const SCRATCH: &str = "vctx_doctor_";
-/// A name that a doctor of 1970 would have given.
+/// The name of a probe that a doctor would have created in the year 1970.
 pub(crate) const OLD: &str = "vctx_doctor_00000000001_0123abcd";
 
-/// What a doctor said.
+/// The result of a doctor run: exit code, report and output.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) report: Value,
@@ -40,7 +43,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Outcome and words of a check.
+    /// Returns the outcome and the text of a check in the report.
     #[track_caller]
     pub(crate) fn of(&self, id: &str) -> (&str, &str) {
         let rows = self.report["rows"].as_array().expect("rows");
@@ -49,7 +52,7 @@ impl Said {
         (row["outcome"].as_str().expect("an outcome"), row["seen"].as_str().expect("a text"))
     }
 
-    /// Names of the checks that ended so.
+    /// Returns the names of the checks with the given outcome.
     pub(crate) fn with(&self, outcome: &str) -> BTreeSet<String> {
         let rows = self.report["rows"].as_array().expect("rows").iter();
         rows.filter(|row| row["outcome"] == outcome)
@@ -58,7 +61,7 @@ impl Said {
     }
 }
 
-/// A doctor who asks on a socket of the home.
+/// Returns the command that runs the doctor on the given socket.
 fn doctor(home: &Home, socket: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = command(&Tuning::default());
     command.arg("doctor").args(arguments).env("ARANGO_RW_UDS", socket);
@@ -67,7 +70,7 @@ fn doctor(home: &Home, socket: &Path, arguments: &[&str], variables: &[(&str, &s
     command
 }
 
-/// Runs it to its end, with `--json`.
+/// Runs the doctor with `--json` to its end, and returns the result.
 pub(crate) fn said(
     home: &Home,
     socket: &Path,
@@ -79,7 +82,7 @@ pub(crate) fn said(
     told(&output.expect("the program runs"))
 }
 
-/// The report in what a doctor printed.
+/// Parses the report from the doctor's output.
 fn told(output: &Output) -> Said {
     let text = String::from_utf8(output.stdout.clone()).expect("UTF-8");
     let code = output.status.code().expect("an exit code");
@@ -90,12 +93,13 @@ fn told(output: &Output) -> Said {
     Said { code, report, text }
 }
 
-/// As administrator, straight at the engine.
+/// Runs the doctor as administrator, directly on the engine's socket.
 fn visited(home: &Home, arguments: &[&str]) -> Said {
     said(home, &home.path("engine.sock"), arguments, &[])
 }
 
-/// Names of scratch in the whole server: databases, users, and what stands in the test's own database.
+/// Returns the names of all probes that exist: databases, users, and objects in the test's
+/// database.
 pub(crate) async fn scratch(database: &Database) -> Vec<String> {
     let mut found = Vec::new();
     for (path, field) in [("/_api/database", ""), ("/_api/user", "user")] {
@@ -116,7 +120,7 @@ pub(crate) async fn scratch(database: &Database) -> Vec<String> {
     found
 }
 
-/// Stream transactions that idle out soon.
+/// Options of an engine whose stream transactions soon reach their idle limit.
 pub(crate) fn idle() -> Options {
     Options { stream_idle_ms: IDLE_MS, ..Options::default() }
 }
@@ -128,7 +132,7 @@ async fn an_administrator_sees_everything_green_and_nothing_stays() {
     }
     let home = Home::new();
     engine(&home, idle());
-    // The server's users and a socket for reads, too.
+    // The database has the server's users and a read-only socket.
     assert!(setup(&home, &home.path("engine.sock").display().to_string()).status.success());
     let reads = home.path("engine-ro.sock").display().to_string();
     let password = "a password of its own";
@@ -148,7 +152,7 @@ async fn an_administrator_sees_everything_green_and_nothing_stays() {
         seen.report
     );
     assert_eq!(seen.code, 0, "{}", seen.text);
-    let probing = CHECKS.iter().filter(|check| check.step != Step::Health).count();
+    let probing = by_hand().filter(|check| check.step != Step::Health).count();
     assert_eq!(seen.report["rows"].as_array().map(Vec::len), Some(probing));
     assert_eq!(seen.report["ok"], json!(probing - 1));
     let all = format!("{0} of {0}", QUERIES.len());
@@ -157,7 +161,7 @@ async fn an_administrator_sees_everything_green_and_nothing_stays() {
     assert_eq!(scratch(&home.database()).await, Vec::<String>::new());
     assert_eq!(all_rows(&home.database()).await, before, "nothing of the deployment is touched");
 
-    // A socket for reads that lets writes through, and a user whose password is another one.
+    // The doctor is given a read-only socket that allows writes, and a wrong password.
     let through = home.path("through.sock");
     std::os::unix::fs::symlink(home.path("engine.sock"), &through).expect("a link");
     let through = through.display().to_string();
@@ -173,7 +177,7 @@ async fn every_release_and_a_coordinator_are_green() {
     if needs_an_engine_of_its_own("chooses its release and role") {
         return;
     }
-    for release in Release::ALL {
+    for &release in share(&Release::ALL) {
         let home = Home::new();
         engine(&home, Options { release, ..Options::default() });
         let seen = visited(&home, &["--quick"]);
@@ -236,7 +240,7 @@ async fn nothing_has_to_be_said_where_a_server_runs_with_its_own_engine() {
     home.assert_verified("vctx.sock", "ada");
 }
 
-/// A user with these rights on the test's database and everything in it.
+/// Creates a user with the given rights on the test's database and its collections.
 async fn user(database: &Database, name: &str, access: &str, documents: &str) {
     let body = json!({"user": name, "passwd": "secret", "active": true});
     assert_eq!(database.system("POST", "/_api/user", &body).await.status, 201);
@@ -293,7 +297,7 @@ async fn who_may_make_collections_gets_scratch_collections_and_an_application_us
     assert_eq!(all_rows(&database).await, before, "nothing of the deployment is touched");
     assert_eq!(scratch(&database).await, Vec::<String>::new());
 
-    // The user for indexes is asked about by itself, where its password is given.
+    // The doctor checks the index user only if it knows the user's password.
     let unasked = said(&home, &socket, &["--health"], &application);
     assert_eq!(unasked.of("health.indexer").0, "skipped", "{:#}", unasked.report);
     assert!(unasked.of("health.indexer").1.contains("ARANGO_INDEX_PASSWORD"));
@@ -302,7 +306,7 @@ async fn who_may_make_collections_gets_scratch_collections_and_an_application_us
     let seen = said(&home, &socket, &["--health"], &with_index);
     assert_eq!(seen.of("health.indexer").0, "ok", "{:#}", seen.report);
 
-    // Rights that are too many are seen, and a user that is not there.
+    // The doctor detects excessive rights and a missing user.
     assert_eq!(database.system("DELETE", "/_api/user/vctx_index", &Value::Null).await.status, 202);
     let seen = said(&home, &socket, &["--health"], &[]);
     assert_eq!(seen.of("health.indexer").0, "warning", "{:#}", seen.report);
@@ -315,7 +319,7 @@ async fn who_may_make_collections_gets_scratch_collections_and_an_application_us
     assert_eq!(seen.of("health.writer").0, "ok", "{:#}", seen.report);
 }
 
-/// Every document of every collection, as text.
+/// Returns every document of every collection as text.
 async fn all_rows(database: &Database) -> Vec<String> {
     let listed =
         database.call("GET", "/_api/collection?excludeSystem=true", &Value::Null).await.ok();
@@ -346,7 +350,7 @@ async fn all_rows(database: &Database) -> Vec<String> {
     all
 }
 
-/// Waits until scratch is there.
+/// Waits until a probe exists.
 async fn begun(database: &Database, doctor: &Process) -> Vec<String> {
     let until = Instant::now() + SOON_MAX;
     loop {
@@ -360,7 +364,8 @@ async fn begun(database: &Database, doctor: &Process) -> Vec<String> {
     }
 }
 
-/// A doctor who waits for a transaction to idle out, so that there is time to end it.
+/// Starts a doctor that waits for the idle limit of a transaction; this leaves the test time to
+/// kill the doctor.
 fn waiting(home: &Home) -> Process {
     let socket = home.path("engine.sock");
     let only = ["--only", "transactions.idle", "--only", "removal.scratch", "--json"];
@@ -391,7 +396,8 @@ async fn what_a_killed_doctor_leaves_goes_with_the_next_and_nothing_else() {
     doctor.kill();
     let left = scratch(&database).await;
     assert!(!left.is_empty(), "a kill leaves it behind");
-    // Names like it that no doctor gave, and things that look like it elsewhere.
+    // The doctor must not remove objects that only have a similar name and that no doctor created.
+    // Nor must it remove probes in other databases.
     let others = [
         "vctx_doctor_notes",
         "vctx_doctor_00000000001_0123abcde",
@@ -407,7 +413,7 @@ async fn what_a_killed_doctor_leaves_goes_with_the_next_and_nothing_else() {
     user(&database, &format!("{OLD}_rw"), "ro", "rw").await;
     let docs = json!({"name": format!("{OLD}_docs")});
     assert_eq!(database.call("POST", "/_api/collection", &docs).await.status, 200);
-    // It is young: it may belong to a doctor that works. The old one goes.
+    // Young probes stay, because they may belong to a running doctor; old probes are removed.
     let seen = visited(&home, &["--only", "removal.leftovers"]);
     assert_eq!(
         seen.of("removal.leftovers"),
@@ -454,7 +460,7 @@ async fn nobody_there_wrong_credentials_and_a_wrong_command_line_have_codes_of_t
     assert!(String::from_utf8_lossy(&output.stderr).contains("doctor: "), "progress is on stderr");
     let list = home.run(&["doctor", "--list"]);
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    assert!(CHECKS.iter().all(|check| list.contains(check.id)), "{list}");
+    assert!(by_hand().all(|check| list.contains(check.id)), "{list}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,14 @@
-//! Lies that `vctx doctor` sees: each answer of the database that its checks rely on is told otherwise once, and turns them red.
+//! Checks that `vctx doctor` detects falsified database answers: each answer on which a check
+//! relies is falsified once, and the check must fail.
 
 use std::collections::BTreeSet;
 
 use arango_embedded::Options;
 use serde_json::{Value, json};
-use vctx::doctor::CHECKS;
+use vctx::checks::by_hand;
 use vctx::store::{QUERIES, probe};
 
+use crate::chance::share;
 use crate::doctor::{OLD, idle, said, scratch};
 use crate::home::Home;
 use crate::liar::{Liar, Told};
@@ -15,41 +17,41 @@ use crate::proxy::Exchange;
 use crate::releases::engine;
 use crate::setup::setup;
 
-/// What is told of one request, and the checks that this turns red.
+/// One way to falsify an answer, and the checks that must fail.
 struct Fault {
     red: &'static [&'static str],
     lie: fn(&Exchange, &mut Told),
 }
 
-/// Whether it runs that text.
+/// Whether a request runs the query with the given text.
 fn runs(exchange: &Exchange, text: &str) -> bool {
     exchange.is_query() && exchange.request["query"] == text
 }
 
-/// Whether it runs the query of that name.
+/// Whether a request runs the query with the given name.
 fn asks(exchange: &Exchange, name: &str) -> bool {
     let query = QUERIES.iter().find(|query| query.name == name).expect("a query");
     runs(exchange, query.text)
 }
 
-/// Whether it is a request of that method to a path with that in it.
+/// Whether a request has the given method and a path with the given part.
 pub(crate) fn is(exchange: &Exchange, method: &str, path: &str) -> bool {
     exchange.method == method && exchange.path.contains(path)
 }
 
-/// The answer to a query, with these rows.
+/// Replaces an answer with a query result that consists of the given rows.
 fn rows_of(told: &mut Told, rows: Value) {
     told.status = 201;
     told.body = json!({"result": rows, "hasMore": false, "error": false, "code": 201});
 }
 
-/// A refusal in the database's form.
+/// Replaces an answer with an error in the database's format.
 fn refuse(told: &mut Told, status: u16, num: u16) {
     told.status = status;
     told.body = json!({"error": true, "code": status, "errorNum": num, "errorMessage": "told"});
 }
 
-/// Faults of the server itself, and of what it makes.
+/// Falsified answers about the database server and about the objects that the doctor creates.
 const SERVER: &[Fault] = &[
     Fault {
         red: &["server.root"],
@@ -158,7 +160,7 @@ const SERVER: &[Fault] = &[
     },
 ];
 
-/// Faults of vector indexes and plans.
+/// Falsified answers about vector indexes and query plans.
 const PLANS: &[Fault] = &[
     Fault {
         red: &["vectors.flag", "vectors.refusals"],
@@ -221,9 +223,9 @@ const PLANS: &[Fault] = &[
     },
 ];
 
-/// Faults of transactions, refusals, users and of the removal.
+/// Falsified answers about transactions, refusals, users, and the removal of probes.
 const ANSWERS: &[Fault] = &[
-    // Whatever a query is refused for is told as a success.
+    // Each refusal of a query is replaced by a success.
     Fault {
         red: &[
             "objects.schema",
@@ -249,7 +251,7 @@ const ANSWERS: &[Fault] = &[
             }
         },
     },
-    // Whatever a query finds is not told.
+    // Each query result is replaced by an empty one.
     Fault {
         red: &[
             "objects.view-lag",
@@ -341,7 +343,7 @@ const ANSWERS: &[Fault] = &[
     },
 ];
 
-/// Faults that `--health` sees.
+/// Falsified answers that `vctx doctor --health` must detect.
 const DEPLOYED: &[Fault] = &[
     Fault {
         red: &["health.vectors"],
@@ -438,7 +440,8 @@ const DEPLOYED: &[Fault] = &[
     },
 ];
 
-/// Checks that no lie can turn red, and what does.
+/// Checks of the doctor that no falsified answer of this file makes fail. Each is listed with the
+/// other test that makes it fail, or with the reason why there is no such test.
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     (
         "server.reached",
@@ -463,7 +466,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tells the lies one after the other; each turns its checks red.
+/// Falsifies one answer after another; the checks that rely on the answer must fail.
 async fn lied_to(faults: &[Fault], arguments: &[&str]) {
     let home = Home::new();
     engine(&home, Options { view_commit_ms: 100, ..idle() });
@@ -475,7 +478,7 @@ async fn lied_to(faults: &[Fault], arguments: &[&str]) {
     );
     let socket = home.path("liar.sock");
     let variables = [("VCTX_RETENTION__RECALL_TTL_DAYS", "1")];
-    for fault in faults {
+    for fault in share(faults) {
         let mut arguments = arguments.to_vec();
         arguments.extend(fault.red.iter().flat_map(|id| ["--only", id]));
         let liar = Liar::changing(&socket, &direct, fault.lie);
@@ -484,7 +487,7 @@ async fn lied_to(faults: &[Fault], arguments: &[&str]) {
         let red: BTreeSet<String> = fault.red.iter().map(|id| (*id).to_owned()).collect();
         assert_eq!(seen.with("failed"), red, "{:#}", seen.report);
         assert_ne!(seen.code, 0, "{}", seen.text);
-        // The same without the lie.
+        // The same checks pass without a falsified answer.
         let seen = said(&home, &direct, &arguments, &variables);
         assert_eq!(seen.with("failed"), BTreeSet::new(), "{:#}", seen.report);
     }
@@ -528,6 +531,6 @@ fn every_check_is_turned_red_by_a_fault() {
     let lies = [SERVER, PLANS, ANSWERS, DEPLOYED].into_iter().flatten();
     let mut red: BTreeSet<&str> = lies.flat_map(|fault| fault.red.iter().copied()).collect();
     red.extend(SHOWN_ELSEWHERE.iter().map(|(id, _)| *id));
-    let all: BTreeSet<&str> = CHECKS.iter().map(|check| check.id).collect();
+    let all: BTreeSet<&str> = by_hand().map(|check| check.id).collect();
     assert_eq!(red, all);
 }

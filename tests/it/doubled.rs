@@ -1,4 +1,5 @@
-//! Every request sent twice: a trace of all kinds of calls ends in the same state as the same trace sent once, on two servers, whoever is first.
+//! Sends every request of a sequence twice, to two servers in any order. The sequence contains all
+//! kinds of calls. The final state equals the state after the sequence is sent only once.
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use crate::talk::Agent;
 use crate::truths::{assert_archive, assert_chains, assert_log};
 use crate::wire::Answer;
 
-/// Calls of the trace in a normal run; `DOUBLED_CALLS` asks for more.
+/// Number of calls in the sequence; `DOUBLED_CALLS` overrides it.
 const CALLS: u64 = 600;
-/// Times a call is sent with its key before the test gives up.
+/// Maximum number of times that a call is sent with its key before the test fails.
 const SENDS_MAX: usize = 200;
-/// Window of the agents: small, so that the trace evicts again and again.
+/// Window of the agents in tokens, small enough that the sequence of calls evicts repeatedly.
 const WINDOW: u64 = 2_048;
-/// What differs between two agents that went through the same: names of rows, times, chance, and whoever asked.
+/// Fields that differ between two agents with equal histories: row ids, times, random values, and
+/// callers.
 const OWN: [&str; 20] = [
     "_id",
     "_key",
@@ -42,7 +44,7 @@ const OWN: [&str; 20] = [
     "kept",
 ];
 
-/// One request, by the path behind the agent's.
+/// One request; `path` is the part after the agent's path.
 struct Sent {
     method: &'static str,
     path: String,
@@ -50,7 +52,8 @@ struct Sent {
     key: String,
 }
 
-/// The `number`th call. What is searched for is said once in the whole trace, so that one answer is right, however far a view has come.
+/// Generates the call with the given number. A searched word occurs only once in the whole
+/// sequence, so that there is only one right answer, regardless of the view's lag.
 fn call(chance: &mut Chance, number: u64) -> Sent {
     let mark = |n: u64| format!("mark{n:06}");
     let filler = "the harbour was quiet and the ferry came late that evening "
@@ -93,7 +96,7 @@ fn call(chance: &mut Chance, number: u64) -> Sent {
     Sent { method, path, body, key: format!("call-{number}") }
 }
 
-/// Sends it until it is not told to do so again.
+/// Repeats the call as long as the answer is an error that advises the caller to try again.
 async fn settled(agent: &Agent, sent: &Sent) -> Answer {
     let (path, headers) =
         (agent.path() + &sent.path, [("idempotency-key", sent.key.as_str()), ("if-match", "*")]);
@@ -109,7 +112,8 @@ async fn settled(agent: &Agent, sent: &Sent) -> Answer {
     panic!("{} {} does not get through", sent.method, sent.path)
 }
 
-/// An answer without what a second one may say otherwise: that it was given before, and how long ago something was.
+/// Returns an answer without the fields that may differ when the call is repeated: `replayed`, and
+/// the heartbeat state, which contains ages.
 fn told(answer: &Answer) -> Value {
     let mut body = answer.body.clone();
     if let Some(map) = body.as_object_mut() {
@@ -119,7 +123,7 @@ fn told(answer: &Answer) -> Value {
     json!([answer.status, body])
 }
 
-/// A value without what is an agent's own.
+/// Returns a value without the fields in `OWN` and without the agent's name.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Array(list) => list.iter().map(bare).collect(),
@@ -133,7 +137,7 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-/// All that is kept of an agent, in order, and its hash.
+/// Returns all rows of an agent, in order, and their hash.
 async fn state(database: &Database, agent: &str) -> (Value, String) {
     let query = r#"
         LET core = DOCUMENT("core_memory", @agent)
@@ -178,7 +182,8 @@ async fn every_request_twice_is_every_request_once() {
     for number in 0..calls {
         let sent = call(&mut chance, number);
         let alone = settled(once, &sent).await;
-        // Half of them at the same moment on two servers, half one after the other.
+        // About half of the calls are sent to both servers at the same time, the others to one
+        // server after the other.
         let (first, second) = match chance.below(2) {
             0 => tokio::join!(settled(twice, &sent), settled(&elsewhere, &sent)),
             _ => (settled(&elsewhere, &sent).await, settled(twice, &sent).await),

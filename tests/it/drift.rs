@@ -1,4 +1,6 @@
-//! Drift of summaries: measured twice at every flush, a model asked again within bounds, the best answer kept, and an alarm for what stays poor.
+//! Tests the drift of summaries (their distance from the summarized messages): the server measures
+//! it twice at every flush, asks the model for another summary up to a limit, keeps the best
+//! summary, and reports a poor one.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use crate::home::Home;
 use crate::model::Model;
 use crate::talk::{Agent, key};
 
-/// What the agent is told; a summary of it uses its words.
+/// The agent's messages; a good summary consists of their words.
 const SAID: [&str; 6] = [
     "The sloop has two sails and a brass compass.",
     "We sail to Lisbon in March if the wind is right.",
@@ -23,7 +25,8 @@ const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sai
     user: brass compass a present of my grandmother\nuser: Lisbon museum of old boats near the river";
 const POOR: &str = "Nothing much happened.";
 
-/// Appends what is said and evicts all of it; the answer and the details of the events `flush` and `summarize`.
+/// Appends the messages and evicts all of them; returns the answer and the details of the events
+/// `flush` and `summarize`.
 async fn evicted(model: Option<&[&str]>) -> (Value, Value, Value, usize, String) {
     let home = Home::new();
     let scripted =

@@ -1,4 +1,5 @@
-//! The drop-in: a client of OpenAI that sends its whole history with every call, over real sockets, with a scripted model behind the server.
+//! Tests the OpenAI API over real sockets: a client sends its whole history with every call, to a
+//! server with a scripted model.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,13 +14,15 @@ use crate::home::{Home, PROGRAM, Process, Tuning};
 use crate::talk::{Agent, said};
 use crate::wire::{Answer, Wire};
 
+mod forms;
+
 /// Window of the agents, and of the model, in tokens.
 const WINDOW: u64 = 4_096;
-/// Looks at something that is about to be, and the pause between two.
+/// Maximum number of polls for an expected state, and the pause between two polls.
 const LOOKS: usize = 500;
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A server with a scripted model behind it.
+/// A server with a scripted model.
 struct Stage {
     home: Home,
     _engine: Process,
@@ -28,7 +31,8 @@ struct Stage {
     log: PathBuf,
 }
 
-/// Servers on `sockets`, on one database, and a model that follows a script: one that is built in, or steps.
+/// Starts servers on `sockets` that share one database, and a model that follows a built-in script
+/// or the given steps.
 async fn stage(sockets: &[&str], script: &str) -> Stage {
     let home = Home::new();
     let (socket, log) = (home.path("model.sock"), home.path("asked.jsonl"));
@@ -75,13 +79,13 @@ impl Stage {
         Agent::at(self.wire(), name)
     }
 
-    /// What the model was asked, oldest first.
+    /// Returns the requests that the model received, oldest first.
     fn asked(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
     }
 
-    /// Fails unless every request fitted into the model's window.
+    /// Checks that every request fitted into the model's window.
     fn assert_never_too_much(&self) {
         for asked in self.asked() {
             let sent =
@@ -124,7 +128,7 @@ fn agent_of(answer: &Value) -> String {
     answer["vctx"]["agent"].as_str().expect("an agent").to_owned()
 }
 
-/// Pieces of a streamed answer.
+/// Returns the pieces (server-sent events) of a streamed answer.
 fn pieces(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.headers["content-type"], "text/event-stream");
@@ -134,7 +138,7 @@ fn pieces(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-/// The choice that a client puts together from pieces.
+/// Joins the pieces of a stream to the answer (`choice`) that a client sees.
 fn put_together(pieces: &[Value]) -> Value {
     let (mut text, mut calls, mut reason) = (String::new(), Vec::new(), Value::Null);
     for piece in pieces {
@@ -219,14 +223,14 @@ async fn an_edited_message_parts_a_branch_with_the_blocks_of_that_time() {
     assert_eq!(texts, ["one", "You said: one", "two, edited", "You said: two, edited"]);
     assert_eq!(parent.messages().await, before, "the parent is as it was");
 
-    // It goes on in the branch, and the other one in the parent.
+    // The edited conversation continues in the branch, the original one in the parent agent.
     let mut on = edited.to_vec();
     on.extend([assistant("You said: two, edited"), user("three")]);
     assert_eq!(agent_of(&chat(&wire, &asking(&on)).await.ok()), branch.name);
     let mut on = two.to_vec();
     on.extend([assistant("You said: two"), user("three")]);
     assert_eq!(agent_of(&chat(&wire, &asking(&on)).await.ok()), parent.name);
-    // An edited answer parts too.
+    // A history in which an answer is edited also creates a branch.
     let mut other = two.to_vec();
     other.extend([assistant("I said something else"), user("three")]);
     let answer = chat(&wire, &asking(&other)).await.ok();
@@ -257,13 +261,14 @@ async fn the_same_request_has_the_same_answer_at_once_later_and_on_another_serve
     let agent = stage.agent(&agent_of(&first));
     assert_eq!(said(&agent.messages().await).len(), 2);
 
-    // Another system text makes another conversation of a first message.
+    // A first message with another system text begins another conversation.
     let other =
         chat(&one, &asking(&[json!({"role": "system", "content": "Be long."}), user("one")]))
             .await
             .ok();
     assert_ne!(agent_of(&other), agent.name);
-    // It goes on where the system text is the same, though both said the same so far; there a new text takes its place.
+    // Of two conversations with equal messages, a request continues the one with the same system
+    // text. If a request has a new system text, this text replaces the conversation's system text.
     for (system, wanted) in [("Be brief.", &agent.name), ("Be long.", &agent_of(&other))] {
         let system = json!({"role": "system", "content": system});
         let on = [system, user("one"), assistant("You said: one"), user("two")];
@@ -283,7 +288,7 @@ async fn the_same_request_has_the_same_answer_at_once_later_and_on_another_serve
     stage.home.assert_verified("vctx.sock", &agent_of(&answer));
 }
 
-/// Steps of a model that looks into its memory first, then asks the client's tool, then answers.
+/// Steps of a model that first searches its memory, then calls the client's tool, then answers.
 const TOOLS: &str = r#"{"when": "weather", "text": "I note it. ", "calls": [{"name": "store_core", "arguments": {"block_id": "human", "content": "Asks for the weather."}}], "repeat": true}
 {"when": "block_id", "text": "Let me look.", "calls": [{"id": "look-1", "name": "look", "arguments": {"where": "here"}}], "repeat": true}
 {"when": "rain", "text": "It rains.", "repeat": true}
@@ -303,7 +308,7 @@ async fn memory_tools_run_inside_and_the_clients_own_come_out_whole_and_in_piece
         let mut history = vec![user("How is the weather?")];
         let mut choices = Vec::new();
         for _ in 0..3 {
-            // Two conversations of two users: the same words, never the same memory.
+            // Two users whose conversations have the same words have separate memories.
             let mut body = json!({"model": "gpt", "user": format!("user-{stream}"), "messages": history, "tools": [look()], "temperature": 0});
             body["stream"] = stream.into();
             let answer = chat(&wire, &body).await;
@@ -357,12 +362,12 @@ async fn memory_tools_run_inside_and_the_clients_own_come_out_whole_and_in_piece
     }
 }
 
-/// A model that speaks slowly where it is asked to.
+/// Steps of a model that streams slowly if the user asks for it.
 const SLOW: &str = r#"{"when": "slowly", "text": "One word and another word and a further word and the last word of them all.", "pause_ms": 150, "repeat": true}
 {"when": "", "text": "Here I am.", "repeat": true}
 "#;
 
-/// Sends a request and goes away after so many texts of the answer; gives the text that came.
+/// Sends a request and disconnects after `texts` pieces of text; returns the received text.
 fn leave_after(socket: &Path, body: &Value, texts: usize) -> String {
     let mut stream = UnixStream::connect(socket).expect("a connection");
     let body = body.to_string();
@@ -407,7 +412,7 @@ async fn a_client_that_goes_away_leaves_a_clean_state_and_goes_on() {
         tokio::time::sleep(LOOK).await;
     }
     assert_eq!(said(&ada.messages().await), [("user".to_owned(), "Speak slowly.".to_owned())]);
-    // It goes on with what came through as what was said.
+    // The next request continues the conversation with the received part as the answer.
     body["messages"] = json!([user("Speak slowly."), assistant(&part), user("Are you there?")]);
     body["stream"] = false.into();
     let answer = chat(&wire, &body).await.ok();
@@ -452,7 +457,7 @@ async fn an_agent_is_named_by_path_model_or_header_and_keeps_all_conversations()
         assert_eq!(agent_of(answer), "ada");
     }
     assert_eq!(two["model"], "vctx/ada");
-    // Each conversation goes on by itself, in one memory.
+    // The two conversations continue separately, but both use the memory of one agent.
     let on = [user("by path"), assistant("You said: by path"), user("and on")];
     let four = post(&wire, path, &[], &asking(&on)).await.ok();
     assert_eq!(agent_of(&four), "ada");
@@ -471,109 +476,7 @@ async fn an_agent_is_named_by_path_model_or_header_and_keeps_all_conversations()
     assert_eq!(agent_of(&missing), "new", "made by its first message");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_responses_form_goes_on_by_history_or_by_the_id_of_an_answer() {
-    let stage = stage(&["vctx.sock"], "echo").await;
-    let wire = stage.wire();
-    let ask = async |body: Value| post(&wire, "/v1/responses", &[], &body).await;
-    let first =
-        ask(json!({"model": "gpt", "instructions": "Be brief.", "input": "one"})).await.ok();
-    assert_eq!(first["output"][0]["content"][0]["text"], "You said: one");
-    assert_eq!(
-        (&first["status"], &first["instructions"]),
-        (&json!("completed"), &json!("Be brief."))
-    );
-    let agent = agent_of(&first);
-    // By the id of the answer.
-    let second = ask(json!({"model": "gpt", "previous_response_id": first["id"], "input": "two"}))
-        .await
-        .ok();
-    assert_eq!(agent_of(&second), agent);
-    // By the whole history, in this form and in the other one.
-    let mut input = vec![json!({"role": "user", "content": "one"})];
-    input.extend(first["output"].as_array().expect("items").iter().cloned());
-    input.push(user("two"));
-    input.extend(second["output"].as_array().expect("items").iter().cloned());
-    input.push(user("three"));
-    let third =
-        ask(json!({"model": "gpt", "instructions": "Be brief.", "input": input})).await.ok();
-    assert_eq!(agent_of(&third), agent);
-    let all = [
-        json!({"role": "system", "content": "Be brief."}),
-        user("one"),
-        assistant("You said: one"),
-        user("two"),
-        assistant("You said: two"),
-        user("three"),
-        assistant("You said: three"),
-        user("four"),
-    ];
-    let fourth = chat(&wire, &asking(&all)).await.ok();
-    assert_eq!(agent_of(&fourth), agent);
-    assert_eq!(said(&stage.agent(&agent).messages().await).len(), 8);
-    // In pieces.
-    let body = json!({"model": "gpt", "previous_response_id": third["id"], "input": "five", "stream": true});
-    let refused = ask(body).await;
-    assert_eq!(
-        (refused.status, &refused.body["error"]["param"]),
-        (400, &json!("previous_response_id")),
-        "{}",
-        refused.text
-    );
-    let body = json!({"model": "gpt", "user": "u", "input": "five", "stream": true});
-    let events = pieces(&ask(body).await);
-    let last = events.last().expect("events");
-    assert_eq!(
-        (&last["type"], &last["response"]["output"][0]["content"][0]["text"]),
-        (&json!("response.completed"), &json!("You said: five"))
-    );
-    let told: String = events
-        .iter()
-        .filter(|e| e["type"] == "response.output_text.delta")
-        .filter_map(|e| e["delta"].as_str())
-        .collect();
-    assert_eq!(told, "You said: five");
-    let unknown = ask(json!({"model": "gpt", "previous_response_id": format!("resp_{}", "0".repeat(64)), "input": "x"})).await;
-    assert_eq!(
-        (unknown.status, &unknown.body["error"]["param"]),
-        (400, &json!("previous_response_id"))
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_honoured_is_refused_in_the_form_that_clients_read() {
-    let stage = stage(&["vctx.sock"], "echo").await;
-    let wire = stage.wire();
-    for (body, param) in [
-        (json!({"model": "gpt", "messages": [user("hi")], "n": 2}), "n"),
-        (
-            json!({"model": "gpt", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}),
-            "messages[0].content[0].type",
-        ),
-        (json!({"model": "gpt", "messages": []}), "messages"),
-        (json!({"messages": [user("hi")]}), "model"),
-        (json!({"model": "vctx/a b", "messages": [user("hi")]}), "agent"),
-    ] {
-        let refused = chat(&wire, &body).await;
-        let error = &refused.body["error"];
-        assert_eq!((refused.status, &error["param"]), (400, &json!(param)), "{}", refused.text);
-        assert_eq!(error["type"], "invalid_request_error");
-        assert!(error["message"].as_str().is_some_and(|text| text.len() > 10));
-    }
-    assert!(stage.asked().is_empty());
-    assert_eq!(wire.get("/v1/agents").await.ok()["agents"], json!([]), "nothing was made");
-    // A server without a model says so.
-    let bare =
-        stage.home.server("bare.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
-    bare.expect("no chat model is configured");
-    let refused = chat(&stage.home.wire("bare.sock"), &asking(&[user("hi")])).await;
-    assert_eq!(
-        (refused.status, &refused.body["error"]["code"]),
-        (503, &json!("MODEL_UNAVAILABLE"))
-    );
-}
-
-/// A model that fails first.
+/// Steps of a model whose first answer is an error.
 const FAILS: &str = r#"{"status": 400, "body": {"error": {"message": "no"}}}
 {"when": "", "text": "Here I am.", "repeat": true}
 "#;
@@ -629,49 +532,4 @@ async fn a_conversation_of_another_tenant_is_not_known() {
             stage.home.assert_verified(socket, agent["agent"].as_str().expect("a name"));
         }
     }
-}
-
-#[cfg(feature = "full-tests")]
-/// A Python that has the package, as `.ci/run` makes it.
-fn python() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("VCTX_OPENAI_PYTHON") {
-        return Some(PathBuf::from(named));
-    }
-    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
-    Some(target.join("openai-venv/bin/python")).filter(|path| path.exists())
-}
-
-#[cfg(feature = "full-tests")]
-#[tokio::test(flavor = "multi_thread")]
-async fn the_openai_package_holds_a_conversation_of_four_hundred_turns() {
-    let python = python().expect("no Python with the openai package; name one in VCTX_OPENAI_PYTHON (tests/dropin/requirements.txt)");
-    let stage = stage(&["vctx.sock"], "echo").await;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dropin/drive.py");
-    let mut drive = Command::new(&python);
-    drive.arg(script).arg(stage.home.path("vctx.sock"));
-    let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
-    for part in [
-        "turns 400",
-        "streamed ok",
-        "async ok",
-        "cancelled ok",
-        "tools ok",
-        "responses ok",
-        "refused ok",
-        "models ok",
-    ] {
-        assert!(told.contains(part), "{part} is missing:\n{told}");
-    }
-    let agent = stage.agent("python");
-    let all = said(&agent.messages().await);
-    assert_eq!(all.len(), 800);
-    let wanted = |turn: usize| format!("Turn {turn}: ");
-    for (turn, pair) in all.chunks(2).enumerate() {
-        assert!(pair[0].0 == "user" && pair[0].1.starts_with(&wanted(turn)), "{pair:?}");
-        assert_eq!(pair[1], ("assistant".to_owned(), format!("You said: {}", pair[0].1)));
-    }
-    stage.assert_never_too_much();
-    stage.home.assert_verified("vctx.sock", "python");
 }

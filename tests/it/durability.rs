@@ -1,4 +1,5 @@
-//! Durability: no success of a durable call leaves before the fdatasync that covers it; an engine without sync is found out.
+//! Tests durability: the engine answers a durable call only after an fdatasync of the call's data.
+//! The test also checks that it would detect an engine without syncs.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use crate::outside::needs_an_engine_of_its_own;
 use crate::strace::{self, Call};
 use crate::talk::Agent;
 
-/// Set in the process that is an engine: its directory.
+/// Environment variable that makes a test process an engine; its value is the engine's directory.
 const ENGINE: &str = "IT_ENGINE_DIRECTORY";
-/// Set when that engine must not sync.
+/// Environment variable that disables syncs in the engine process.
 const UNSYNCED: &str = "IT_ENGINE_UNSYNCED";
-/// What is traced.
+/// The `strace` filter: the system calls to trace.
 const CALLS: &str = "trace=read,recvfrom,recvmsg,write,writev,sendto,sendmsg,pwrite64,pwritev,fdatasync,fsync,sync_file_range,msync";
-/// Appends of one run.
+/// Number of messages that one run appends.
 const APPENDS: usize = 25;
 
 fn reads(call: &Call, start: &str) -> bool {
@@ -37,32 +38,54 @@ fn replies(call: &Call) -> bool {
         && call.arguments.contains("\"HTTP/1.1 20")
 }
 
-/// What a trace says about each durable call.
+/// What a system call trace shows about all durable calls.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
-    /// Calls answered with success.
+    /// Number of calls that were answered with success.
     answered: usize,
-    /// Of those, calls whose data were synced before.
+    /// Number of successful calls whose data were synced before the answer.
     covered: usize,
 }
 
-/// Follows each request that begins with `start` to its success on the same connection, and asks whether everything that was
-/// written to the data meanwhile was synced, by a sync that began after the write and ended before the answer.
+/// Returns the turn number in a text of this test (`Turn 7: …`).
+fn turn_in(text: &str) -> Option<&str> {
+    let (number, _) = text.split_once("Turn ")?.1.split_once(':')?;
+    number.bytes().all(|b| b.is_ascii_digit()).then_some(number)
+}
+
+/// Counts the answered calls and the covered calls in a system call trace. Examines each request
+/// that begins with `start` and contains a turn number, and looks for the success answer on the
+/// same connection. A call is covered if every journal write of its turn is followed by a sync that
+/// began after the write and ended before the answer. Writes to other files are ignored, because
+/// tables and segments are rebuilt from the journal.
 fn judge(calls: &[Call], start: &str, data: &Path) -> Verdict {
     let data = data.to_str().expect("a plain path");
-    let in_data = |call: &&Call| call.file.starts_with(data);
+    let journal: Vec<&Call> = calls
+        .iter()
+        .filter(|call| call.file.starts_with(data) && call.file.ends_with(".jnl"))
+        .collect();
     let mut verdict = Verdict::default();
     for request in calls.iter().filter(|call| reads(call, start)) {
         let reply = calls
             .iter()
             .find(|call| call.begun > request.ended && call.file == request.file && replies(call));
         let Some(reply) = reply else { continue };
+        let of_request = |call: &&Call| {
+            call.file == request.file && (request.begun..reply.begun).contains(&call.begun)
+        };
+        let Some(turn) = calls.iter().filter(of_request).find_map(|c| turn_in(&c.arguments)) else {
+            continue;
+        };
         verdict.answered += 1;
-        let within = |call: &&Call| call.begun > request.ended && call.begun < reply.begun;
-        let written: Vec<&Call> =
-            calls.iter().filter(in_data).filter(within).filter(|call| writes(call)).collect();
-        let synced = |write: &&Call| {
-            calls.iter().filter(in_data).any(|sync| {
+        let marker = format!("Turn {turn}:");
+        let within = |call: &&&Call| call.begun > request.ended && call.begun < reply.begun;
+        let written: Vec<&&Call> = journal
+            .iter()
+            .filter(within)
+            .filter(|call| writes(call) && call.arguments.contains(&marker))
+            .collect();
+        let synced = |write: &&&Call| {
+            journal.iter().any(|sync| {
                 ["fdatasync", "fsync"].contains(&sync.name.as_str())
                     && sync.file == write.file
                     && sync.begun > write.ended
@@ -77,7 +100,8 @@ fn judge(calls: &[Call], start: &str, data: &Path) -> Verdict {
     verdict
 }
 
-/// Appends one after another, so that each has a sync of its own; in a small window some of them evict.
+/// Appends messages one after another, so that each append needs its own sync. In a small window
+/// some appends evict.
 async fn append_some(home: &Home, window: u64) {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", window, "").await;
     for turn in 0..APPENDS {
@@ -108,7 +132,8 @@ async fn an_answer_of_the_server_comes_after_the_sync() {
     assert_eq!(verdict, Verdict { answered: APPENDS, covered: APPENDS });
 }
 
-/// Runs appends on an engine of this program under strace, with or without sync.
+/// Starts a copy of this test process as an engine under strace, with or without syncs. Then runs
+/// appends on this engine, and judges the trace.
 async fn judged_engine(sync: bool) -> Verdict {
     let home = Home::new();
     let trace = home.path("trace");
@@ -148,7 +173,8 @@ async fn an_answer_of_the_engine_comes_after_the_sync_and_a_missing_sync_shows()
     assert_eq!(bad.covered, 0, "an engine without sync must be found out");
 }
 
-/// The engine of the tests above, when it is told to be one; the product has no switch for this.
+/// Runs the engine process of these tests if the environment variable is set. The engine runs in a
+/// test process, because the product has no switch that disables syncs.
 #[tokio::test]
 async fn an_engine_syncs_unless_a_test_says_no() {
     assert!(Options::default().sync, "sync is what nobody has to ask for");
@@ -171,6 +197,6 @@ async fn an_engine_syncs_unless_a_test_says_no() {
     };
     let reads = serve("engine-ro.sock", Mode::ReadOnly);
     let writes = serve("engine.sock", Mode::ReadWrite);
-    // Until the process is killed.
+    // The engine runs until the process is killed.
     drop((writes.await, reads.await));
 }

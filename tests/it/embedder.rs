@@ -1,4 +1,5 @@
-//! Embedders from outside: an endpoint on a real Unix socket that answers well, late, wrongly or not at all.
+//! Tests external embedders. The test's own endpoint, on a real Unix socket, answers correctly,
+//! late, wrongly or never.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 use vctx::error::Code;
 use vctx::models::{EmbedderKind, EmbedderSettings, Embedders, Kind};
 
-/// How the server answers a request; the last entry holds for all later ones.
+/// How the endpoint answers a request. A test lists one `Answer` for each of its requests; the last
+/// one in the list also applies to all later requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Well,
@@ -58,7 +60,7 @@ impl Server {
     }
 }
 
-/// The vector of a text in this world: its length and its first byte, in three components.
+/// Returns the vector of a text in this test: the text's length, its first byte, and 1.
 fn vector(text: &str) -> Vec<f64> {
     vec![text.len() as f64, f64::from(text.bytes().next().unwrap_or(0)), 1.0]
 }
@@ -97,7 +99,7 @@ async fn request(stream: &mut UnixStream) -> Option<(String, Value)> {
     }
 }
 
-/// True if the connection goes on.
+/// Answers one request in the given way. Returns true if the connection stays open.
 async fn answer(stream: &mut UnixStream, how: Answer, body: &Value) -> bool {
     let texts: Vec<&str> =
         body["input"].as_array().unwrap().iter().map(|t| t.as_str().unwrap()).collect();
@@ -182,7 +184,7 @@ async fn vectors_come_in_the_order_of_their_texts_in_bounded_batches() {
         let head = server.heads.lock().unwrap()[0].clone();
         assert!(head.starts_with("POST /v1/embeddings HTTP/1.1"), "{head}");
         assert!(head.contains("authorization: Bearer a-key"), "{head}");
-        // What was made is remembered.
+        // Vectors that were computed before are cached and not requested again.
         embedders.configured().embed(&texts[..10], Kind::Passage).await.unwrap();
         assert_eq!(server.asked(), 3);
     }
@@ -204,7 +206,8 @@ async fn what_passes_is_tried_again_a_bounded_number_of_times() {
         let server = Server::start(&[passing]);
         let error = open(&server).configured().embed(&texts(2), Kind::Query).await.unwrap_err();
         assert_eq!(error.code, Code::EmbedderUnavailable, "{passing:?}");
-        // A pooled connection that was closed is opened again below us.
+        // The number of requests varies, because the client library reopens a pooled connection
+        // that the endpoint closed.
         assert!((3..=6).contains(&server.asked()), "{passing:?}: {}", server.asked());
     }
 }
@@ -254,7 +257,7 @@ async fn a_server_that_is_late_or_away_or_talks_too_long_has_its_limit() {
         .unwrap_err();
     assert!(error.message.contains("not reachable"), "{error}");
 
-    // Port 1 is closed; nothing may be sent anywhere else.
+    // Port 1 is closed, so the request fails; the request must not be sent to another address.
     let tcp =
         EmbedderSettings { socket: PathBuf::new(), tcp: "127.0.0.1:1".into(), ..settings(&nobody) };
     let error =

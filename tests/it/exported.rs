@@ -1,4 +1,5 @@
-//! An agent leaves as a file and is the same elsewhere: every byte, every proof, every answer; and nothing comes of a file that was touched.
+//! Tests that an exported agent is unchanged after its import: every byte, every proof, every
+//! answer. A modified file is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,9 +22,9 @@ use crate::standin::proxy;
 use crate::talk::Agent;
 use crate::wire::{Answer, Wire};
 
-/// Longest wait for something that is to happen by itself.
+/// Maximum time that a test waits for background work.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rows of the agent whose import is killed; several batches.
+/// Number of messages of the agent whose import is killed, enough for several batches.
 const MANY: usize = 1_500;
 
 async fn exported(wire: &Wire, name: &str) -> String {
@@ -47,7 +48,8 @@ fn the_table_of_whose_rows_lie_where_knows_what_a_keeper_keeps() {
     assert_eq!(table, kept.collect());
 }
 
-/// A keeper with a vector of an entry of recall storage beside everything else, and with a message whose text went by its age.
+/// Creates an agent with every kind of data, including a vector of a recall entry and a message
+/// whose text has expired.
 async fn rich(home: &Home) -> Keeper {
     let keeper = plant(home, "vctx.sock", "ada", "ada").await;
     let database = home.database_inside();
@@ -58,7 +60,8 @@ async fn rich(home: &Home) -> Keeper {
         )
         .await
         .remove(0);
-    // Doubles whose shortest form a careless reader misses by a bit.
+    // Floating-point numbers that an imprecise parser reads wrongly, by one bit, if they are
+    // written with as few digits as possible.
     let vector = json!({"_key": format!("{}-0", entry["_key"].as_str().expect("a key")), "agent_id": "ada", "id": entry["_key"],
         "seq": entry["seq"], "passage": 0, "start": 0, "end": 5, "source": "message", "role": "user", "created_at": entry["created_at"],
         "embedding": [0.1, 0.30000000000000004, 7.038531e-26, -1.0, 2.225073858507201e-308], "fingerprint": "f"});
@@ -71,8 +74,9 @@ async fn rich(home: &Home) -> Keeper {
     keeper
 }
 
-/// What an agent answers to questions, without what must differ: revisions, ids of events, places of a page's list, and the versions that
-/// keeping such a list makes.
+/// Returns an agent's answers to queries, without the fields that differ after an import:
+/// revisions, event ids, page tokens, and the versions of the core, whose number rises when a
+/// search stores a page.
 async fn answers(agent: &Agent, keeper: &Keeper) -> BTreeMap<&'static str, Value> {
     let word = &keeper.names.word;
     let mut told = BTreeMap::new();
@@ -122,7 +126,8 @@ async fn answers(agent: &Agent, keeper: &Keeper) -> BTreeMap<&'static str, Value
     told.into_iter().map(|(name, value)| (name, bare(value))).collect()
 }
 
-/// Waits until the views show everything: what they show in part is ranked in its own way.
+/// Waits until the views show all rows, because a view with only some of the rows ranks
+/// differently.
 async fn shown(home: &Home) {
     let database = home.database_inside();
     for view in ["recall_view", "archival_view"] {
@@ -134,7 +139,7 @@ async fn shown(home: &Home) {
     }
 }
 
-/// The same answers, once views show what was written.
+/// Waits until the views show all rows, and compares the answers.
 async fn answers_become(agent: &Agent, keeper: &Keeper, wanted: &BTreeMap<&'static str, Value>) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -177,14 +182,16 @@ async fn an_agent_is_the_same_elsewhere_byte_by_byte_and_answer_by_answer() {
     answers_become(&twin, &keeper, &said).await;
     assert_eq!(there.verify("vctx.sock", "ada"), proof);
 
-    // A call that was answered there is answered here, once.
+    // The first server answered this call before the export. The second server returns the stored
+    // answer, which the import has restored.
     let replayed = twin.tool("append_fifo", &said_once(), &keeper.names.key, "*").await.ok();
     assert_eq!(replayed["replayed"], true, "{replayed}");
     let other = twin
         .tool("append_fifo", &json!({"message": "Else.", "role": "user"}), &keeper.names.key, "*")
         .await;
     other.refused(409, "IDEMPOTENCY_KEY_REUSED");
-    // It lives on: what is appended goes on with the chain, and it is another state now.
+    // The imported agent can be used: an append continues the hash chain. The append changes the
+    // agent's state, so another import of the file is refused.
     twin.append("user", "The voyage goes on.").await;
     assert_eq!(there.verify("vctx.sock", "ada").0, proof.0);
     import(&twin.wire, "ada", &file).await.refused(409, "AGENT_EXISTS");
@@ -202,7 +209,7 @@ async fn under_another_name_and_tenant_it_keeps_its_proofs_and_comes_back_as_it_
     let replay = keeper.agent.wire.get("/v1/agents/ada/prompts/1").await.ok();
     let file = exported(&keeper.agent.wire, "ada").await;
     let wire = there.wire("vctx.sock");
-    // The vectors of that database have another name than those of the first.
+    // In the second database, the vectors are stored in an attribute with another name.
     let shelf = Agent::create(wire.again(), "shelf", 4096, "").await;
     shelf.done("ingest_archival", &json!({"doc_id": "d", "chunks": ["A shelf."]})).await;
     let database = there.database_inside();
@@ -232,19 +239,20 @@ async fn under_another_name_and_tenant_it_keeps_its_proofs_and_comes_back_as_it_
     assert_eq!(import(&wire, "ada", &second).await.status, 201);
     assert_eq!(exported(&wire, "ada").await, file, "twice back");
 
-    // The same messages cannot lie in one database twice, whoever they belong to; and nothing is left of the try.
+    // One database cannot contain the same messages twice, even under different agents; the refused
+    // import leaves no rows.
     let before = rows_of(&back.database_inside()).await;
     import(&wire, "bea", &file).await.refused(409, "AGENT_EXISTS");
     assert_eq!(rows_of(&back.database_inside()).await, before);
     wire.get("/v1/agents/bea").await.refused(404, "AGENT_NOT_FOUND");
 
-    // It goes on under the name of its digests.
+    // The agent continues under the new name; new digests still contain the original name.
     let bea = Agent::at(there.wire("vctx.sock"), "bea");
     bea.append("user", "A word under the new name.").await;
     there.assert_verified("vctx.sock", "bea");
 }
 
-/// How many rows each collection has.
+/// Returns the number of rows in each collection.
 async fn rows_of(database: &Database) -> Value {
     let query = "RETURN { core: LENGTH(core_memory), versions: LENGTH(core_versions), messages: LENGTH(messages), recall: LENGTH(recall_log),
         vectors: LENGTH(recall_vectors), manifests: LENGTH(archival_manifests), docs: LENGTH(archival_docs), cites: LENGTH(cites),
@@ -301,14 +309,14 @@ async fn a_file_that_was_touched_is_refused_whole() {
         assert!(detail.contains("nothing was imported"), "{what}: {detail}");
         assert_eq!(rows_of(&there.database_inside()).await, empty, "{what} left something");
     }
-    // Vectors of another kind than those that serve.
+    // The vectors in the file come from another model than the vectors in the database.
     shelf.done("ingest_archival", &json!({"doc_id": "d", "chunks": ["A shelf."]})).await;
     let database = there.database_inside();
     database.rows("FOR v IN vctx_meta FILTER v._key == 'vector' UPDATE v WITH {model_id: 'else'} IN vctx_meta RETURN 1", json!({})).await;
     let before = rows_of(&database).await;
     import(&wire, "ada", &file).await.refused(409, "VECTOR_SETTING_MISMATCH");
     assert_eq!(rows_of(&database).await, before);
-    // A client that dies within the file leaves nothing.
+    // If the client disconnects in the middle of the file, the import leaves no rows.
     let mut stream = UnixStream::connect(there.path("vctx.sock")).expect("a socket");
     let head = format!(
         "POST /v1/agents/ada/import HTTP/1.1\r\nhost: v\r\ncontent-length: {}\r\n\r\n",
@@ -321,7 +329,7 @@ async fn a_file_that_was_touched_is_refused_whole() {
     assert_eq!(rows_of(&database).await, before);
 }
 
-/// An agent with many messages, told in few calls.
+/// Creates an agent with many messages, which are written in a few calls.
 async fn many(wire: Wire, name: &str) -> Agent {
     let agent = Agent::create(wire, name, 8192, "You keep a log.").await;
     for part in 0..MANY.div_ceil(250) {
@@ -333,12 +341,13 @@ async fn many(wire: Wire, name: &str) -> Agent {
     agent
 }
 
-/// Lets the time of an import that was cut off be over.
+/// Makes the lease of an interrupted import expire, so that another import may begin.
 async fn lapse(database: &Database) {
     let query = "FOR m IN vctx_meta FILTER m._key == 'import:log' UPDATE m WITH {until_ms: 0} IN vctx_meta RETURN m.rows";
     assert_eq!(database.rows(query, json!({})).await.len(), 1, "one import is under way");
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_is_killed_shows_nothing_and_the_next_one_finishes_or_cleans() {
     if needs_an_engine_of_its_own(
@@ -365,7 +374,8 @@ async fn an_import_that_is_killed_shows_nothing_and_the_next_one_finishes_or_cle
         let sending =
             tokio::spawn(async move { wire.try_call("POST", &path, &[], sent).await.is_ok() });
         let until = Instant::now() + PATIENCE;
-        // It has written more than the one before it had when it was killed, or other rows.
+        // The loop waits until the row with the import's progress differs from the row that the
+        // killed import left.
         let mark = "FOR m IN vctx_meta FILTER m._key == 'import:log' AND m.rows > 0 RETURN [m.state, m.rows]";
         loop {
             let rows = database.rows(mark, json!({})).await;
@@ -385,7 +395,7 @@ async fn an_import_that_is_killed_shows_nothing_and_the_next_one_finishes_or_cle
         assert!(busy["detail"].as_str().expect("a text").contains("under way"), "{busy}");
         lapse(&database).await;
     }
-    // The name is free for an agent of that name too: what was left is taken back.
+    // The agent's name is also free for a new agent, whose creation removes the leftover rows.
     let wire = there.wire("vctx.sock");
     let made = wire.put("/v1/agents/log", &json!({"context_window": 4096})).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -462,7 +472,8 @@ async fn the_commands_pack_check_and_tell() {
     assert_eq!(told["made"], false, "{told}");
     there.assert_verified("vctx.sock", "bea");
 
-    // What unpacks to far more than it is, and what was damaged in its pack, is not even sent.
+    // The client refuses to send a damaged file, or a compressed file whose content is far longer
+    // than the file.
     let bomb = here.path("bomb.gz");
     let mut packer = GzEncoder::new(fs::File::create(&bomb).expect("a file"), Compression::best());
     packer.write_all(file.lines().next().expect("a line").as_bytes()).expect("bytes go");

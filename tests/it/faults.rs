@@ -1,4 +1,5 @@
-//! Faults on the sockets between server and engine: whatever happens there, a conversation ends as it does without.
+//! Tests faults on the sockets between server and engine: a conversation that faults disturb ends
+//! in the same state as the same conversation without faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::archival::circle;
+use crate::chance::share;
 use crate::count;
 use crate::home::Tuning;
 use crate::one_transaction::Stage;
@@ -13,12 +15,12 @@ use crate::proxy::Fault;
 use crate::talk::{Agent, key, said};
 use crate::truths::{assert_archive, assert_chains, assert_log, assert_view};
 
-/// Times one call is sent with its key before the test gives up.
+/// Maximum number of times that one call is sent with its key before the test fails.
 const SENDS_MAX: usize = 40;
-/// How long the sockets are gone in one spell.
+/// Length of each period in which the sockets refuse connections.
 const REFUSAL: Duration = Duration::from_millis(300);
 
-/// Sends a call with one key until it is answered, as a caller is told to.
+/// Repeats a call with the same key until it succeeds, as the errors of failed attempts advise.
 async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     let key = key();
     for _ in 0..SENDS_MAX {
@@ -27,7 +29,7 @@ async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
                 assert_replayed(agent, tool, arguments, &key, &answer.body).await;
                 return answer.body;
             }
-            // So many conflicts that the server gave up: nothing was done.
+            // The server gave up after too many conflicts, and the call had no effect.
             Ok(answer) if answer.status == 409 => answer.refused(409, "CONFLICT"),
             Ok(answer) => {
                 assert_eq!(answer.status, 503, "not what a fault makes of a call: {}", answer.text);
@@ -40,7 +42,8 @@ async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     panic!("{tool} was never answered")
 }
 
-/// What was done under a key is answered again for it, whatever stands between server and database; nothing else was done.
+/// Repeats a call with its key, and checks that it returns the stored answer and has no second
+/// effect, despite any fault between server and database.
 async fn assert_replayed(agent: &Agent, tool: &str, arguments: &Value, key: &str, done: &Value) {
     let read = arguments["rehydrate"] == false;
     let writes =
@@ -63,7 +66,7 @@ async fn assert_replayed(agent: &Agent, tool: &str, arguments: &Value, key: &str
     panic!("{tool} is never answered again")
 }
 
-/// An agent whose chains end by depth or by what comes from outside, never by time.
+/// Creates an agent whose heartbeat chains end by depth or by an event, never by time.
 async fn unhurried(stage: &Stage, name: &str) -> Agent {
     let agent = stage.agent(name, 1024).await;
     let limits = json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "floor_tokens": 0, "max_chain_depth": 2,
@@ -73,7 +76,7 @@ async fn unhurried(stage: &Stage, name: &str) -> Agent {
     agent
 }
 
-/// What the archive, recall storage and the chain have to do with a turn.
+/// Makes the calls of one turn: an ingest, searches in recall storage, and heartbeats.
 async fn remember(agent: &Agent, turn: usize) {
     let document =
         circle(&format!("d{}", turn % 2), u32::try_from(turn).expect("a turn"), 5, "cosine");
@@ -81,7 +84,8 @@ async fn remember(agent: &Agent, turn: usize) {
     let near = json!({"query_vector": [1.0, 0.0], "limit": 2, "heartbeat": true});
     let found = insist(agent, "search_archival", &near).await;
     assert_ne!(found["result"]["k_actual"], 0, "what was taken in is found: {found}");
-    // What was said long enough ago to have left the window, page by page; the phrase stands above the word.
+    // The search finds evicted messages page by page; the message with the whole phrase ranks above
+    // the message with the single word.
     let query = format!("\"{} marks\" {}", word(turn - 6), word(turn - 7));
     let mut asked = json!({"query": query, "limit": 1, "heartbeat": true});
     for said in [turn - 6, turn - 7] {
@@ -99,12 +103,12 @@ async fn remember(agent: &Agent, turn: usize) {
     }
 }
 
-/// A word of one turn.
+/// Returns a word that only the texts of this turn contain.
 fn word(turn: usize) -> String {
     format!("turn{turn}x")
 }
 
-/// A conversation that flushes a few times.
+/// Holds a conversation that causes several flushes.
 async fn converse(agent: &Agent, mut meanwhile: impl AsyncFnMut(usize)) {
     for turn in 0..36 {
         meanwhile(turn).await;
@@ -127,7 +131,7 @@ async fn converse(agent: &Agent, mut meanwhile: impl AsyncFnMut(usize)) {
     }
 }
 
-/// What a conversation led to, without ids and times.
+/// Returns the final memory, without ids and times.
 async fn outcome(stage: &Stage, agent: &Agent) -> Value {
     let state = agent.state().await;
     let messages = agent.messages().await;
@@ -169,6 +173,7 @@ async fn outcome(stage: &Stage, agent: &Agent) -> Value {
     })
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_through_any_fault_ends_as_it_does_without() {
     let stage = Stage::new(&Tuning::default()).await;
@@ -185,19 +190,18 @@ async fn a_conversation_through_any_fault_ends_as_it_does_without() {
     );
 
     let classes = [
-        ("delay", Fault::Delay),
-        ("cut-before", Fault::CutBefore),
-        ("cut-after", Fault::CutAfter),
-        ("cut-inside", Fault::CutInside),
-        ("garbage", Fault::Garbage),
-        ("busy", Fault::Busy),
-        ("conflict", Fault::Conflict),
+        (2, "cut-after", Fault::CutAfter),
+        (0, "delay", Fault::Delay),
+        (1, "cut-before", Fault::CutBefore),
+        (3, "cut-inside", Fault::CutInside),
+        (4, "garbage", Fault::Garbage),
+        (6, "conflict", Fault::Conflict),
+        (5, "busy", Fault::Busy),
     ];
-    for (seed, (name, fault)) in classes.into_iter().enumerate() {
+    for &(seed, name, fault) in share(&classes) {
         let agent = unhurried(&stage, name).await;
-        let seed = seed as u64;
         stage.writes.by_chance(&[fault], 5, 40, seed);
-        // What reads meets no other writer.
+        // Reads have no write conflicts, so the test delays them instead.
         let on_reads = if fault == Fault::Conflict { Fault::Delay } else { fault };
         stage.reads.by_chance(&[on_reads], 5, 20, seed + 100);
         converse(&agent, async |_| {}).await;
@@ -213,7 +217,8 @@ async fn a_conversation_through_any_fault_ends_as_it_does_without() {
     all_at_once(&stage, &wanted).await;
 }
 
-/// The sockets vanish for a while, several times.
+/// Holds a conversation. Several times during the conversation, the sockets refuse connections for
+/// a short time.
 async fn refused(stage: &Stage, wanted: &Value) {
     let agent = unhurried(stage, "refuse").await;
     converse(&agent, async |turn| {
@@ -221,7 +226,7 @@ async fn refused(stage: &Stage, wanted: &Value) {
             stage.writes.refuse();
             stage.reads.refuse();
             let (writes, reads) = (&stage.writes, &stage.reads);
-            // The call of this turn begins while nobody listens.
+            // The call of this turn begins while the sockets refuse connections.
             let back = async {
                 tokio::time::sleep(REFUSAL).await;
                 writes.listen();
@@ -236,7 +241,8 @@ async fn refused(stage: &Stage, wanted: &Value) {
             let ((), found, searched) =
                 tokio::join!(back, insist(&agent, "fetch_core", &plan), search);
             assert_eq!(found["result"]["block_id"], "plan");
-            // What is there is not denied while nobody can look.
+            // The search began while the engine was unreachable. Nevertheless, the server did not
+            // report the agent as missing, and the search returned its results.
             if let Some(searched) = searched {
                 let results = searched["result"]["results"].as_array().expect("results");
                 let said = |r: &&Value| r["content"].as_str().is_some_and(|t| t.contains(&word(0)));
@@ -286,7 +292,8 @@ async fn a_lost_answer_to_a_commit_is_neither_lost_nor_doubled() {
         assert_eq!(stage.writes.calm().len(), 1, "the commit met the fault");
         assert_eq!(ada.state().await["version"], before + 1, "{fault:?}: once");
         stage.home.assert_verified("vctx.sock", "ada");
-        // Nothing stays open behind it.
+        // After the call, no transaction may be open. The only exception is the fault that loses
+        // the commit before the engine receives it.
         let open = stage.home.database().open_transactions().await;
         assert!(fault == Fault::CutBefore || open.is_empty(), "{fault:?}: {open:?}");
     }
@@ -301,7 +308,8 @@ async fn a_black_hole_is_left_after_a_while_and_the_call_is_done_once() {
             agent.append("user", format!("{turn}: {}", count::words(20))).await;
         }
     }
-    // One for a write in one request, one for a commit, both at the same time.
+    // The test injects two faults at the same time: one into a write that is a single request, and
+    // one into a commit.
     let cursor = stage.home.database().line("POST", "/_api/cursor");
     stage.writes.next(&cursor, Fault::BlackHole);
     let append = json!({"message": "into the dark", "role": "user"});
@@ -321,6 +329,7 @@ async fn a_black_hole_is_left_after_a_while_and_the_call_is_done_once() {
     }
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_that_cannot_look_says_so_and_denies_nothing() {
     let stage = Stage::new(&Tuning::default()).await;
@@ -335,7 +344,7 @@ async fn a_search_that_cannot_look_says_so_and_denies_nothing() {
     let view = "/_api/view/recall_view";
     let database = stage.home.database();
 
-    // What answers on the socket for reads is no database.
+    // The read-only socket answers garbage, like a process that is no database.
     stage.reads.by_chance(&[Fault::Garbage], 1, 1_000, 1);
     let other = ada.again();
     let (keys, both) = ([key(), key()], ["search_recall", "search_archival"]);
@@ -349,7 +358,7 @@ async fn a_search_that_cannot_look_says_so_and_denies_nothing() {
     }
     stage.reads.calm();
 
-    // The view is gone, though the entry is still new enough to be found beside it.
+    // The test drops the view; the entry is so recent that a search finds it without the view.
     let made = database.call("GET", &format!("{view}/properties"), &Value::Null).await.ok();
     assert_eq!(made["type"], "arangosearch");
     database.call("DELETE", view, &Value::Null).await.ok();
@@ -359,7 +368,7 @@ async fn a_search_that_cannot_look_says_so_and_denies_nothing() {
         serde_json::from_str(include_str!("../../arango-setup/view.json")).expect("JSON");
     database.call("POST", "/_api/view", &definition[0]).await.ok();
 
-    // The same key does it now.
+    // The test repeats the failed call with the same key, and the server executes it now.
     let found = ada.tool("search_recall", &recall, "without", "*").await.ok();
     assert_eq!((&found["replayed"], &found["result"]["total"]), (&json!(false), &json!(1)));
     let found =

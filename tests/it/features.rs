@@ -1,4 +1,4 @@
-//! The features of AQL that a query uses, told from its syntax tree.
+//! Lists the features of AQL that a query uses, from its syntax tree.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use arango_embedded::value::Value;
 
 use crate::tree::{bodies, expressions, options, parts};
 
-/// What a query uses of AQL.
+/// Returns the AQL features that a query uses.
 pub(crate) fn features(body: &Body) -> BTreeSet<String> {
     let mut mentions = Mentions::default();
     mentions.read(body);
@@ -57,7 +57,7 @@ fn writes(statement: &Statement) -> Option<String> {
     }
 }
 
-/// Adds what the statement itself is, and answers its word.
+/// Adds the features of one statement, and returns its keyword.
 fn statement_features(
     statement: &Statement,
     mentions: &Mentions,

@@ -1,22 +1,24 @@
-//! Whenever k chunks pass the conditions of a search, k come back: whatever the conditions, the cells looked into and the number wanted, with the
-//! conditions behind the index and in front of it.
+//! Checks that a search for k chunks returns k chunks if at least k chunks meet the conditions of
+//! the search. This must hold for any conditions, any number of probed lists and any k, no matter
+//! whether the conditions are checked before or after the index is searched.
 
 use serde_json::{Value, json};
 
 use crate::archival::{eager, index_becomes, ingest, search, walk};
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::home::Home;
 use crate::talk::Agent;
 
-/// Chunks of one document and documents of the archive: more chunks than the widest look through the index gives.
+/// Number of chunks in one document, and number of documents in the archive: together more chunks
+/// than the widest index search returns.
 const CHUNKS: u64 = 125;
 const DOCUMENTS: u64 = 12;
-/// Components of the vectors; small, so that many neighbours are equally near.
+/// Dimension of the vectors, small enough that many neighbours are equally near.
 const DIMENSION: usize = 4;
-/// Searches of each arrangement.
+/// Number of searches with each server configuration.
 const SEARCHES: u64 = 60;
 
-/// A chunk as the test knows it.
+/// A chunk of the test data, with the values that a search may filter by.
 struct Known {
     doc_id: String,
     text: String,
@@ -26,13 +28,14 @@ struct Known {
 }
 
 fn vector(chance: &mut Chance) -> Vec<f64> {
-    // Near one of a few axes, so that cells differ in size.
+    // Each vector is near one of the axes, so that the lists of the index differ in size.
     let axis = usize::try_from(chance.below(DIMENSION as u64)).expect("an axis");
     let part = |chance: &mut Chance| chance.below(1_000) as f64 / 1_000.0 - 0.5;
     (0..DIMENSION).map(|at| part(chance) + if at == axis { 1.5 } else { 0.0 }).collect()
 }
 
-/// Documents of one agent: sources from one chunk up to half of all.
+/// Generates the documents of one agent. Each chunk has one of several sources. The number of
+/// chunks of a source ranges from one chunk up to half of all chunks.
 fn corpus(chance: &mut Chance, name: &str) -> (Vec<Value>, Vec<Known>) {
     let (mut documents, mut known) = (Vec::new(), Vec::new());
     for number in 0..DOCUMENTS {
@@ -106,7 +109,7 @@ async fn try_arrangement(filters_first: bool, seed: u64) {
     }
     index_becomes(&ada, "ready").await;
     let mut plans = std::collections::BTreeMap::<String, u64>::new();
-    for number in 0..SEARCHES {
+    for number in 0..rounds("FILTERS_SEARCHES", SEARCHES) {
         let query = vector(&mut chance);
         let limit = 1 + chance.below(40);
         let mut asked =

@@ -1,4 +1,6 @@
-//! What commit 1a69a55 exported and kept on disk imports, opens, verifies and replays as then.
+//! Checks that the current program can import the export files and open the data directories that
+//! the program of commit 1a69a55 wrote. `vctx verify` must accept the agents, and their prompts and
+//! answers must be the same as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,23 +20,24 @@ use crate::talk::Agent;
 
 /// Name of the server's socket.
 const SOCKET: &str = "vctx.sock";
-/// Attributes of an answer that are not the agent's own, by the command's first word.
+/// Attributes of answers that may differ after an import, by the command's first word.
 const VOLATILE: [(&str, &[&str]); 4] = [
-    // The database gives a revision with every import.
+    // Each import gives the agent a new revision.
     ("state", &["_rev"]),
-    // A receipt of now is of the revision of now.
+    // A new receipt names the current revision.
     ("context", &["_rev", "context_digest"]),
-    // A setting of the server.
+    // The value of `mode` depends on the settings of the server.
     ("quarantine", &["mode"]),
-    // Places in a list of results: views lag behind an import, and the ranking may change.
+    // These attributes are positions in a result list. The positions may change, because views lag
+    // after an import.
     ("why", &["rank", "back"]),
 ];
-/// Begins the line of figures under a window that is printed.
+/// The beginning of the line that shows the digest of a printed window, below the window.
 const DIGEST: &str = "context digest ";
-/// Differences of one fixture that are printed.
+/// Maximum number of differences that the test prints for one fixture.
 const TOLD_MAX: usize = 5;
 
-/// One command and what it said in its day.
+/// One command, and the output that the old binary printed.
 #[derive(Clone, Deserialize)]
 struct Told {
     command: Vec<String>,
@@ -42,15 +45,15 @@ struct Told {
     output: String,
 }
 
-/// What is kept of one agent.
+/// The saved files of one agent.
 #[derive(Clone)]
 struct Fixture {
     folder: PathBuf,
     archive: String,
     told: Vec<Told>,
-    /// Windows as they were saved at several moments.
+    /// Windows saved at several moments.
     windows: Vec<String>,
-    /// Place, digest and chain of messages, as appends told them.
+    /// Receipts of messages (position, digest and chain value), from the answers to appends.
     receipts: Vec<Value>,
 }
 
@@ -83,13 +86,13 @@ impl Fixture {
         }
     }
 
-    /// The agent's name.
+    /// Returns the agent's name, from the first line of the export file.
     fn agent(&self) -> String {
         let header: Value = parsed(self.archive.lines().next().expect("a first line")).remove(0);
         header["agent"].as_str().expect("a name").to_owned()
     }
 
-    /// Takes the archive in; what was wrong with it, if it is refused.
+    /// Imports the export file; returns the error if the server refuses the file.
     fn import(&self, home: &Home) -> Option<String> {
         let file = home.path("archive.jsonl");
         fs::write(&file, &self.archive).expect("a file");
@@ -97,14 +100,14 @@ impl Fixture {
         (code != 0).then_some(fault)
     }
 
-    /// The answer of a command on the messages, one for each.
+    /// Returns the messages from the saved output of the command `messages`.
     fn messages(&self) -> Vec<Value> {
         let told = self.told.iter().find(|told| told.command[0] == "messages");
         parsed(&told.expect("the messages").output)
     }
 }
 
-/// Exit code, output and faults of a command that asks the server.
+/// Runs a command that asks the server; returns exit code, output and error output.
 fn run(home: &Home, command: &[&str]) -> (i32, String, String) {
     let socket = home.path(SOCKET);
     let output =
@@ -114,7 +117,8 @@ fn run(home: &Home, command: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-/// An answer without what is not the agent's own, its attributes in one order.
+/// Returns an answer without the attributes in `VOLATILE`, and with its other attributes sorted by
+/// name.
 fn kept(command: &[String], output: &str) -> String {
     let names = VOLATILE.iter().find(|(first, _)| *first == command[0]);
     let names = names.map_or(&[][..], |(_, names)| names);
@@ -140,7 +144,8 @@ fn strip(value: &mut Value, names: &[&str]) {
     }
 }
 
-/// Where two texts part, with what stands there.
+/// Returns the first position at which two texts differ, with excerpts of both; `None` if they are
+/// equal.
 fn parting(is: &str, was: &str) -> Option<String> {
     if is == was {
         return None;
@@ -153,7 +158,8 @@ fn parting(is: &str, was: &str) -> Option<String> {
     Some(format!("byte {same}\n   is: {}\n  was: {}", part(is), part(was)))
 }
 
-/// Where two exports part. Answers to calls live seven days, so older ones may be gone.
+/// Returns the differences between two exports. Stored answers to calls expire after seven days, so
+/// expired answers may be missing.
 fn exports(is: &str, was: &str) -> Vec<String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs();
     let there: BTreeSet<&str> = is.lines().collect();
@@ -163,19 +169,22 @@ fn exports(is: &str, was: &str) -> Vec<String> {
     };
     let (stay, gone): (Vec<&str>, Vec<&str>) =
         was.lines().partition(|line| there.contains(line) || !over(line));
-    // The last line counts the rows that are there.
+    // The last line of an export contains the number of rows, so this line differs if rows are
+    // missing.
     let last = usize::from(!gone.is_empty());
     let text = |lines: &[&str]| lines[..lines.len() - last].join("\n");
     let is: Vec<&str> = is.lines().collect();
     parting(&text(&is), &text(&stay)).map(|what| format!("export: {what}")).into_iter().collect()
 }
 
-/// Of this file's own, so that no helper of the program vouches for it.
+/// Computes a SHA-256 digest in the test itself, so that the test does not rely on code of the
+/// program.
 fn sha256(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs each command again, or those alone that put together what was sent to a model.
+/// Runs the fixture's commands again, or only those that assemble a prompt. Returns the differences
+/// from the saved outputs.
 fn commands(home: &Home, fixture: &Fixture, prompts_alone: bool) -> Vec<String> {
     let mut found = Vec::new();
     for told in &fixture.told {
@@ -201,7 +210,8 @@ fn commands(home: &Home, fixture: &Fixture, prompts_alone: bool) -> Vec<String> 
     found
 }
 
-/// Whether a prompt is put together to the same bytes, and these are what is on record.
+/// Checks that a prompt is reassembled to the same bytes, and that these bytes match the record of
+/// the prompt.
 fn replayed(is: &str, was: &str) -> Option<String> {
     let (is, was): (Value, Value) = (parsed(is).remove(0), parsed(was).remove(0));
     if is["exact"] != was["exact"] {
@@ -217,7 +227,7 @@ fn replayed(is: &str, was: &str) -> Option<String> {
     parting(&bytes(&is), &bytes(&was)).or(on_record)
 }
 
-/// Holds receipts that were given out against the log of now.
+/// Compares the saved receipts with the current log; returns the differences.
 async fn receipts(home: &Home, fixture: &Fixture, agent: &Agent) -> Vec<String> {
     let mut found = Vec::new();
     let messages: BTreeMap<u64, Value> = agent
@@ -237,7 +247,9 @@ async fn receipts(home: &Home, fixture: &Fixture, agent: &Agent) -> Vec<String> 
     let file = home.path("receipt.json");
     for window in &fixture.windows {
         let mut window: Value = serde_json::from_str(window).expect("a receipt");
-        // The name to ask for. The name under the digests stays in the manifest.
+        // The command requests the messages of the agent that the attribute `agent` names. The
+        // receipt's manifest still contains the agent's original name, from which the digests were
+        // computed.
         window["agent"] = agent.name.as_str().into();
         fs::write(&file, window.to_string()).expect("a file");
         let asked = ["verify", "--receipt", file.to_str().expect("a plain path"), "--json"];
@@ -249,14 +261,14 @@ async fn receipts(home: &Home, fixture: &Fixture, agent: &Agent) -> Vec<String> 
     found
 }
 
-/// What is not as it was of an agent that is there.
+/// Returns all differences of an imported agent from its fixture.
 async fn differences(home: &Home, fixture: &Fixture) -> Vec<String> {
     let agent = Agent::at(home.wire(SOCKET), &fixture.agent());
     let export = format!("{}/export", agent.path());
     let mut found = exports(&agent.wire.get(&export).await.text, &fixture.archive);
     found.extend(commands(home, fixture, false));
     found.extend(receipts(home, fixture, &agent).await);
-    // The commands left no trace.
+    // The commands above changed nothing, so the export still equals the saved export file.
     found.extend(exports(&agent.wire.get(&export).await.text, &fixture.archive));
     found
 }
@@ -266,10 +278,10 @@ fn assert_none(fixture: &Fixture, found: &[String]) {
     assert!(found.is_empty(), "{}: {} differences\n{told}", fixture.folder.display(), found.len());
 }
 
-/// A server of today with nothing in it.
+/// Starts an empty server of the current version, with the settings that the fixture needs.
 async fn fresh(home: &Home, folder: &str) -> Process {
     let tuning = match folder {
-        // What is held back is told by a server that holds back.
+        // Only a server with quarantine enabled shows quarantined texts.
         "tainted" => Tuning::variable("VCTX_TAINT__MODE", "quarantine"),
         "tenant" | "tenant-born" => Tuning::variable("VCTX_SERVER__TENANT", "acme"),
         _ => Tuning::default(),
@@ -277,21 +289,22 @@ async fn fresh(home: &Home, folder: &str) -> Process {
     home.serve_with(SOCKET, &tuning).await
 }
 
-/// An archive imports, is what it was, exports the same, and lives on.
+/// Checks that an agent is imported from an export file without differences, that its export
+/// contains the same rows, and that the agent accepts new messages.
 async fn holds(folder: &str) {
     let (home, fixture) = (Home::new(), Fixture::read(folder));
     let _server = fresh(&home, folder).await;
     assert_eq!(fixture.import(&home), None);
     assert_none(&fixture, &differences(&home, &fixture).await);
     lives_on(&home, &fixture).await;
-    // The proof that was saved beside it needs no server.
+    // The saved proof file can be verified without a server.
     let proof = home.path("proof.jsonl");
     fs::write(&proof, unpacked(&fixture.folder.join("proof.jsonl.gz"))).expect("a file");
     let output = home.run(&["verify", "--export", proof.to_str().expect("a plain path")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// What is appended goes on with the chain.
+/// Checks that an append continues the hash chain.
 async fn lives_on(home: &Home, fixture: &Fixture) {
     let agent = Agent::at(home.wire(SOCKET), &fixture.agent());
     agent.append("user", "It goes on.").await;
@@ -305,7 +318,7 @@ macro_rules! held {
             holds($folder).await;
         })*
 
-        /// The folders of archives that are held so.
+        /// The names of the folders with export files.
         const HELD: &[&str] = &[$($folder,)*];
     };
 }
@@ -346,7 +359,7 @@ async fn what_was_unfinished_keeps_its_messages_prompts_and_receipts_and_goes_on
     let mut found = commands(&home, &fixture, true);
     found.extend(receipts(&home, &fixture, &agent).await);
     assert_none(&fixture, &found);
-    // What happens by itself after the import only adds messages.
+    // Background work after the import may add messages, but it changes no existing message.
     let (was, is) = (fixture.messages(), agent.messages().await);
     assert_eq!(is[..was.len()], was);
     home.assert_verified(SOCKET, &agent.name);
@@ -376,6 +389,7 @@ async fn under_another_name_and_tenant_prompts_and_receipts_are_what_they_were()
     }
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn data_directories_open_in_place_as_a_kill_a_stop_and_a_rewrite_left_them() {
     if needs_an_engine_of_its_own("opens a directory of the embedded engine") {
@@ -391,7 +405,9 @@ async fn data_directories_open_in_place_as_a_kill_a_stop_and_a_rewrite_left_them
         assert!(unpack.status.success(), "{}", String::from_utf8_lossy(&unpack.stderr));
         for lives in [false, true] {
             let server = fresh(&home, "data").await;
-            // A rewrite leaves no segments, and each start adds to one log.
+            // If the data directory was rewritten, the first start builds the segments of views
+            // again and logs this warning. All starts write to the same log, so the test permits
+            // the warning for each of them.
             server.expect("the segments of a view are built again");
             assert_none(&fixture, &differences(&home, &fixture).await);
             if lives {
@@ -432,13 +448,13 @@ async fn one_byte_that_changed_is_found_out() {
     assert!(fault.contains("is not what its digest was made of"), "{fault}");
     assert_eq!(fixture.import(&home), None);
     assert_none(&fixture, &differences(&home, &fixture).await);
-    // A line of the export that is another one, one that is not there, and one too many.
+    // The comparison must detect a changed, a missing and an extra line of the export.
     let lines: Vec<&str> = fixture.archive.lines().collect();
     let without = |at: usize| [&lines[..at], &lines[at + 1..]].concat().join("\n");
     assert!(!exports(&touched.archive, &fixture.archive).is_empty());
     assert!(!exports(&without(9), &fixture.archive).is_empty());
     assert!(!exports(&fixture.archive, &without(9)).is_empty());
-    // Of answers to calls only those that are too old may be gone.
+    // A stored answer to a call may be missing only if it has expired.
     let answer = lines.iter().find(|line| line.starts_with("{\"in\":\"idempotency\""));
     let mut answer: Value = parsed(answer.expect("an answer")).remove(0);
     for (expires_at, same) in [(1_u64, true), (u64::MAX, false)] {
@@ -446,7 +462,7 @@ async fn one_byte_that_changed_is_found_out() {
         let was = format!("{}\n{answer}\n{}", lines[0], lines[1]);
         assert_eq!(exports(&format!("{}\n{}", lines[0], lines[1]), &was).is_empty(), same);
     }
-    // What commands told, each in one byte.
+    // The comparison must detect one changed value in each command's output.
     for (first, from, to) in [
         ("verify", "\"messages\":7", "\"messages\":8"),
         ("state", "\"version\":1", "\"version\":2"),
@@ -474,7 +490,7 @@ async fn one_byte_that_changed_is_found_out() {
     assert_eq!(receipts(&home, &touched, &agent).await.len(), 2);
 }
 
-/// A text with another one in one place.
+/// Returns a text with one occurrence of `from` replaced by `to`.
 fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from} is not in it");
     text.replacen(from, to, 1)

@@ -1,4 +1,5 @@
-//! Every argument of every tool with values that nobody means: a refusal that names the field, no write, never a fault of the server.
+//! Tests every argument of every tool with absurd values: the server refuses each call with an
+//! error that names the field, writes no data, and never fails itself.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -10,7 +11,7 @@ use crate::database::Database;
 use crate::home::Home;
 use crate::talk::{Agent, key};
 
-/// Texts that have broken something somewhere.
+/// Texts that commonly cause faults in programs.
 const NASTY: [&str; 16] = [
     "",
     " ",
@@ -30,7 +31,7 @@ const NASTY: [&str; 16] = [
     "1e400",
 ];
 
-/// Arguments that are right, of each tool.
+/// Returns valid arguments for a tool.
 fn right(tool: &str) -> Value {
     match tool {
         "store_core" => json!({"block_id": "human", "content": "Likes tea.",
@@ -50,7 +51,7 @@ fn right(tool: &str) -> Value {
 
 const TOOLS: [&str; 5] = ["store_core", "fetch_core", "append_fifo", "evict_fifo", "write_recall"];
 
-/// Values that fit nowhere, or hardly anywhere.
+/// Generates values that are invalid for nearly every argument.
 fn strange() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -75,18 +76,18 @@ fn strange() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is done to the arguments.
+/// A change that makes a tool's valid arguments invalid.
 #[derive(Clone, Debug)]
 enum Damage {
-    /// The value at this place (of all places, counted through) is another one.
+    /// Replaces the value at the given position.
     Replace(usize, Value),
-    /// The member or item at this place is gone.
+    /// Removes the member or item at the given position.
     Remove(usize),
-    /// There is a member too many at this place.
+    /// Adds a member to the object at the given position.
     Add(usize, String, Value),
-    /// The arguments are something else altogether.
+    /// Replaces all arguments.
     Whole(Value),
-    /// A very deep nest at this place.
+    /// Puts a deeply nested value at the given position.
     Deep(usize),
 }
 
@@ -100,7 +101,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// JSON pointers of every place below the top.
+/// Returns the JSON pointer of every value inside the given value.
 fn places(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     let children: Vec<(String, &Value)> = match value {
@@ -152,7 +153,7 @@ fn damaged(tool: &str, damage: &Damage) -> Value {
     arguments
 }
 
-/// Refusals that are about the call as a whole, not about one argument.
+/// Error codes of refusals that concern the call as a whole and therefore name no field.
 const WITHOUT_FIELD: [&str; 7] = [
     "INVALID_JSON",
     "BODY_TOO_LARGE",
@@ -163,7 +164,7 @@ const WITHOUT_FIELD: [&str; 7] = [
     "IDEMPOTENCY_KEY_REUSED",
 ];
 
-/// Sends the arguments; a refusal must name what is wrong and leave everything as it is.
+/// Sends the arguments, and checks that a refusal names the wrong field and changes nothing.
 async fn check(
     ada: &Agent,
     database: &Database,
@@ -180,7 +181,7 @@ async fn check(
     let code = answer.code().to_owned();
     prop_assert!(!code.is_empty(), "{}: {}", shown, answer.text);
     prop_assert!(answer.body["detail"].as_str().is_some_and(|d| !d.is_empty()), "{}", answer.text);
-    // An unknown argument may have any name, the empty one too.
+    // The refused field may be an unknown argument, which may have any name, even an empty one.
     let named = answer.body["field"].is_string();
     prop_assert!(named || WITHOUT_FIELD.contains(&code.as_str()), "{}: {}", shown, answer.text);
     prop_assert!(answer.text.len() < 4_000, "{}: an answer of {} bytes", shown, answer.text.len());

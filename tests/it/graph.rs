@@ -1,5 +1,5 @@
-//! The named graph of a memory, walked by somebody who knows nothing of the server: from an agent to what left its window, and from a
-//! passage to the message it came from.
+//! Traverses the named graph of a memory with plain AQL: from an agent to its evicted messages, and
+//! from a passage to its source message.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,8 @@ async fn the_graph_leads_from_an_agent_to_its_log_and_from_a_passage_to_its_mess
     let summary = json!(["core_versions", "ada", null]);
     let passage = json!(["archival_docs", "ada", "Low tide. "]);
     assert_eq!(database.rows(made, start.clone()).await, [passage, summary]);
-    // Against one edge and along another: whose memory does a passage come from?
+    // The query finds the agent of a passage; it follows one edge along its direction and another
+    // against it.
     let owners = "FOR p IN archival_docs FILTER p.chunk_links.previous == null
         FOR v, e, path IN 2 ANY p derived_from, INBOUND recall_log
           FILTER PARSE_IDENTIFIER(v._id).collection == 'core_memory'
@@ -63,7 +64,8 @@ async fn a_citation_leads_from_an_agent_to_a_passage_and_every_way_goes_by_an_in
         FILTER PARSE_IDENTIFIER(v._id).collection == 'archival_docs' RETURN [path.vertices[1]._id, v.text]";
     assert_eq!(database.rows(passages, json!({})).await, [json!([message, "Low tide. "])]);
 
-    // In order of time, and from a message back to who logged it: each by an index and without a sort.
+    // The test explains three queries. Two of them read rows in the order of time, and the third
+    // goes from a message to its agent. Each plan must use an index and contain no sort.
     let explained = async |query: &str, binds: Value| -> Vec<Value> {
         let body = json!({"query": query, "bindVars": binds});
         let plan = database.call("POST", "/_api/explain", &body).await.ok();

@@ -1,4 +1,5 @@
-//! Heartbeats on real processes: reasons in events and answers alike, one state for two servers, and no chain that outlives its cap.
+//! Tests heartbeats on real processes: events and answers state the same reasons for the end of a
+//! chain, two servers share one heartbeat state, and no chain continues beyond its limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,20 +12,21 @@ use crate::home::{Home, TORN_TAIL, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
-/// Longest wait for what a server does by itself, on a busy machine.
+/// Maximum time that a test waits for background work, even on a busy machine.
 const SWEPT_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Tries at something that a sweep may get ahead of.
+/// Maximum number of attempts at a step that the sweep may disturb. The sweep is the server's
+/// background job that ends heartbeat chains after their time limit.
 const TRIES_MAX: usize = 50;
-/// Pages read by one loop at most.
+/// Maximum number of pages that one loop over a search's pages reads.
 const PAGES_MAX: u64 = 100;
 
 async fn beat(agent: &Agent, state: &str) -> Answer {
     agent.tool("record_heartbeat", &json!({"state": state}), &key(), "*").await
 }
 
-/// The same as a runtime would send it, with neither key nor revision.
+/// Sends a heartbeat without key and revision.
 async fn bare_beat(agent: &Agent) -> Value {
     let path = format!("{}/tools/record_heartbeat", agent.path());
     agent
@@ -43,14 +45,15 @@ async fn tune(agent: &Agent, limits: Value) {
     }
 }
 
-/// Rows of one type of an agent's heartbeat events, in order of time.
+/// Returns the details of an agent's events of one type, in order of time.
 async fn events(database: &Database, agent: &str, kind: &str) -> Vec<Value> {
     let query = "FOR e IN memory_events FILTER e.agent_id == @agent AND e.type == @kind
         SORT e.ts, e.details.chain RETURN e.details";
     database.rows(query, json!({"agent": agent, "kind": kind})).await
 }
 
-/// Every chain of an agent that began has exactly one end, but for those that run.
+/// Checks that every chain of an agent has exactly one end event, except those that are still
+/// running.
 async fn assert_bracketed(database: &Database, agent: &str, running: usize) {
     let chains = |rows: &[Value]| -> Vec<String> {
         rows.iter().map(|row| row["chain"].as_str().expect("a chain").to_owned()).collect()
@@ -63,7 +66,7 @@ async fn assert_bracketed(database: &Database, agent: &str, running: usize) {
     assert_eq!(started.len(), ended.len() + running, "{started:?} {ended:?}");
 }
 
-/// The ends that answers told, by chain.
+/// The ends of chains that answers to heartbeats reported, by the id of the chain.
 #[derive(Default)]
 struct Told(BTreeMap<String, Value>);
 
@@ -81,7 +84,8 @@ impl Told {
         }
     }
 
-    /// The rows of the events say the same.
+    /// Checks that the `hb_end` events of chains agree with the ends that answers reported; returns
+    /// the reasons of the ends.
     async fn compare(&self, database: &Database, agent: &str) -> BTreeSet<String> {
         let rows = events(database, agent, "hb_end").await;
         for row in &rows {
@@ -153,7 +157,8 @@ async fn all_four_reasons_are_in_events_and_answers_alike() {
         if found {
             break;
         }
-        // The sweep was faster: this beat began another chain.
+        // The sweep closed the chain before this heartbeat arrived, so the heartbeat began another
+        // chain.
         assert_eq!(body["result"]["chain_depth"], 1);
         told.note(&beat(&ada, "yield").await.ok());
     }
@@ -193,7 +198,7 @@ async fn with_a_depth_of_five_the_sixth_is_refused() {
     assert!(cooling["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0 && ms <= 60_000));
     assert_eq!(ada.append("assistant", "I wait.").await["heartbeat"]["opportunity"], false);
 
-    // The limits belong to the agent: a server that is started without them keeps to them.
+    // The limits are stored with the agent, so a server that is started later applies them too.
     assert!(server.stop().await.success());
     let _server = home.serve().await;
     assert_eq!(ada.state().await["heartbeat"]["limits"]["max_chain_depth"], 5);
@@ -247,7 +252,7 @@ async fn a_refused_call_leaves_the_chain_open_and_whole() {
     assert_bracketed(&database, "ada", 0).await;
 }
 
-/// Two servers on one engine, and one agent on each of them.
+/// Starts two servers on one engine; returns an agent on each of them.
 async fn two_servers(home: &Home) -> ([Agent; 2], Vec<crate::home::Process>) {
     let engine = home.engine().await;
     let a = home.server("a.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
@@ -278,7 +283,8 @@ async fn two_servers_share_one_rate() {
     let home = Home::new();
     let (ada, _processes) = two_servers(&home).await;
     tune(&ada[0], json!({"max_chain_depth": 1024})).await;
-    // When each beat was granted, by the servers' own time: the age of the chain.
+    // `granted` lists the age of the heartbeat chain at each granted heartbeat, in milliseconds by
+    // the servers' clock.
     let (mut granted, mut refused) = (Vec::new(), [0, 0]);
     let until = Instant::now() + SWEPT_MAX;
     while granted.len() < 9 || refused.contains(&0) {
@@ -306,7 +312,7 @@ async fn two_servers_share_one_rate() {
     );
 }
 
-/// Waits until so many of an agent's chains have ended.
+/// Waits until the given number of an agent's chains have ended.
 async fn ended(database: &Database, agent: &str, count: usize) -> Vec<Value> {
     let until = Instant::now() + SWEPT_MAX;
     loop {
@@ -365,7 +371,8 @@ async fn two_sweeping_servers_close_each_chain_once() {
         assert_eq!(rows[0]["closed_by"], "sweep");
         assert_bracketed(&database, &agent.name, 0).await;
     }
-    // Both had a look at all of them by now; nobody closed one again.
+    // Both servers look for chains that are past their time limit. Nevertheless, each chain was
+    // ended only once.
     tokio::time::sleep(Duration::from_millis(100)).await;
     for agent in &agents {
         assert_eq!(events(&database, &agent.name, "hb_end").await.len(), 1);
@@ -384,7 +391,7 @@ async fn a_server_of_another_tenant_closes_what_a_dead_one_left() {
     dying.kill();
     let _other =
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
-    // An agent of the same name in the other tenant has a chain of its own.
+    // An agent with the same name that belongs to another tenant has its own chain.
     let namesake = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
     beat(&namesake, "continue").await.ok();
     let database = home.database();
@@ -409,16 +416,16 @@ async fn the_look_for_dead_chains_reads_an_index_that_holds_open_ones_only() {
     assert!(nodes.iter().all(|node| node["type"] != "EnumerateCollectionNode"));
 }
 
-/// What ended a loop over pages.
+/// The result of a loop over pages.
 struct Loop {
-    /// Pages that were read.
+    /// Number of pages that the loop read.
     pages: u64,
-    /// The last answer, which told of the end.
+    /// The last answer, which reported why the chain ended.
     end: Value,
 }
 
-/// Pages through a search as a runtime does: as long as a beat is granted and there is a next page; at the end of the list it gives
-/// control back.
+/// Reads the pages of a search as an agent runtime does: continues while a heartbeat is granted and
+/// there is a next page, and yields at the end of the list.
 async fn page_through(agent: &Agent, tool: &str, query: &Value, pause: Duration) -> Loop {
     let mut query = query.clone();
     query["heartbeat"] = true.into();
@@ -440,7 +447,8 @@ async fn page_through(agent: &Agent, tool: &str, query: &Value, pause: Duration)
     panic!("a loop over {PAGES_MAX} pages has no end")
 }
 
-/// Drives loops over the pages of one search until each of the reasons ended one.
+/// Runs several loops over the pages of one search. Each loop's heartbeat chain ends for another
+/// reason, until every possible reason has occurred.
 async fn loops_end(home: &Home, ada: &Agent, tool: &str, query: Value, pages: u64) {
     let unhurried =
         json!({"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024, "floor_tokens": 0});
@@ -469,11 +477,12 @@ async fn loops_end(home: &Home, ada: &Agent, tool: &str, query: Value, pages: u6
         if late {
             break;
         }
-        // A sweep closed the chain first, so that the list came to its end in another one.
+        // In this attempt, the sweep ended the heartbeat chain first, so the loop reached the last
+        // page in another chain.
     }
     assert!(late, "no loop ran out of time");
 
-    // What the pages take from the window is gone in the end, here by an append in their midst.
+    // An append between two pages leaves no room in the window for the next page.
     let free = ada.state().await["tokens"]["free"].as_u64().expect("tokens");
     tune(ada, json!({"max_chain_duration_ms": 60_000, "floor_tokens": free - 50})).await;
     let mut first = query.clone();

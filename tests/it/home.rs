@@ -1,4 +1,5 @@
-//! A test's own directory and the processes in it: started, asked for readiness, killed by id, read for warnings at the end.
+//! The directory and the processes of one test: starts the processes, waits until they are ready,
+//! kills them by id, and checks their warnings at the end.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,23 +18,25 @@ use crate::outside::{Outside, outside};
 use crate::proxy::{Proxy, shapes_file};
 use crate::wire::Wire;
 
-/// Longest wait for a process to be ready, on a busy machine.
+/// Maximum time until a process must be ready, even on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(10);
-/// Longest directory that still leaves room for a socket's name.
+/// Maximum length of a directory path in bytes; the length of a socket's path is limited, and the
+/// path also contains the socket's name.
 const DIRECTORY_BYTES_MAX: usize = 70;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_vctx");
-/// What a database says of a write that a SIGKILL cut in two.
+/// The engine's warning about a journal write that a SIGKILL interrupted.
 pub(crate) const TORN_TAIL: &str = "an unfinished write at the end of the journal was cut off";
-/// Password of the database's root in every test.
+/// Password of the database user `root` in every test.
 pub(crate) const PASSWORD: &str = "it-root";
 
-/// Name of the database on an engine of the test's own.
+/// Name of the database on the test's own engine.
 const DATABASE: &str = "vctx";
 
-/// A directory with short paths, gone at the end; on a server that runs already with a database of its own, gone too.
+/// A directory with a short path, which is removed at the end. With an external database server,
+/// the test also gets a separate database, which is dropped at the end.
 pub(crate) struct Home {
     dir: Arc<TempDir>,
     database: String,
@@ -48,19 +51,19 @@ impl Drop for Home {
     }
 }
 
-/// How a server is started beside its sockets.
+/// All options of a server except its sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tuning {
-    /// Further variables of its environment.
+    /// Environment variables of the server, in addition to those that the test always sets.
     pub(crate) environment: Vec<(String, String)>,
-    /// Configuration file.
+    /// Configuration file of the server.
     pub(crate) config: Option<PathBuf>,
-    /// Command that runs the program (`strace …`), if it is not run as it is.
+    /// Command that wraps the program (`strace …`), if any.
     pub(crate) under: Vec<String>,
 }
 
 impl Tuning {
-    /// One further variable.
+    /// Returns options with one additional environment variable.
     pub(crate) fn variable(name: &str, value: &str) -> Tuning {
         Tuning { environment: vec![(name.into(), value.into())], ..Tuning::default() }
     }
@@ -80,12 +83,12 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    /// Server and engine in one process, with nothing configured but paths.
+    /// Starts a server with its engine in one process; only the paths are configured.
     pub(crate) async fn serve(&self) -> Process {
         self.serve_with("vctx.sock", &Tuning::default()).await
     }
 
-    /// The same, tuned.
+    /// Like `serve`, but with the given socket name and options.
     pub(crate) async fn serve_with(&self, socket: &str, tuning: &Tuning) -> Process {
         let mut command = command(tuning);
         command.args(["serve", "--socket"]).arg(self.path(socket));
@@ -97,23 +100,24 @@ impl Home {
         process
     }
 
-    /// The engine alone, on `engine.sock` and `engine-ro.sock`.
+    /// Starts an engine alone, on `engine.sock` and `engine-ro.sock`.
     pub(crate) async fn engine(&self) -> Process {
         self.engine_with(&Tuning::default()).await
     }
 
-    /// The same, tuned.
+    /// Like `engine`, but with the given options.
     pub(crate) async fn engine_with(&self, tuning: &Tuning) -> Process {
         if let Some(outside) = outside() {
             for (name, target) in
                 [("engine.sock", &outside.writes), ("engine-ro.sock", &outside.reads)]
             {
-                // One that stands there is from before a restart.
+                // If the link already exists, it was created before the engine was restarted.
                 drop(fs::remove_file(self.path(name)));
                 symlink(target, self.path(name)).expect("a link to the socket");
             }
-            // It stands for the server that runs already: it may be read and dropped; who means to kill it asks first
-            // (`needs_an_engine_of_its_own`).
+            // Here the database is an external one. This process, which does nothing, is returned
+            // instead of the engine's process. A test that kills the engine must call
+            // `needs_an_engine_of_its_own` first.
             let mut nothing = Command::new("sleep");
             nothing.arg("86400");
             return Process::start(self, "engine", nothing);
@@ -129,7 +133,8 @@ impl Home {
         process
     }
 
-    /// A server on a database that listens on two sockets of this directory.
+    /// Starts a vctx server, and waits until it is ready. Its database listens on the sockets `rw`
+    /// and `ro` in this directory.
     pub(crate) async fn server(
         &self,
         socket: &str,
@@ -142,7 +147,7 @@ impl Home {
         process
     }
 
-    /// The same without waiting for its readiness.
+    /// Like `server`, but does not wait until the server is ready.
     pub(crate) fn server_begun(
         &self,
         socket: &str,
@@ -160,10 +165,11 @@ impl Home {
         command.arg("--data-dir").arg(self.path("server"));
         command.env("ARANGO_RW_UDS", self.path(rw)).env("ARANGO_RO_UDS", self.path(ro));
         self.add_database(&mut command);
-        // Two servers may share the directory, so each has a metrics socket of its own.
+        // Each server has its own metrics socket, because two servers may share the data directory.
         let metrics = self.path(&socket.replace(".sock", "-metrics.sock"));
         command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
-        // What a test counts or cuts off on the way to the database is the test's own.
+        // The background probes of the storage tiers are switched off, because some tests count or
+        // interrupt the requests to the database.
         command.env("VCTX_CONVEYANCE__PROBE_MS", "0");
         add_tuning(&mut command, tuning);
         let process = Process::start(self, socket.trim_end_matches(".sock"), command);
@@ -173,17 +179,19 @@ impl Home {
         process
     }
 
-    /// Proxies of their own in front of both sockets, when everything that passes is to be noted.
+    /// Starts proxies in front of both database sockets, if this run of the tests is to record all
+    /// requests to the database.
     fn watched(&self, server: &str, sockets: [&str; 2]) -> Option<([String; 2], [Proxy; 2])> {
         shapes_file()?;
-        // Of their own, since a test may block its runtime while a command talks through them.
+        // The proxies have their own runtime, because a test may block its runtime during a
+        // command.
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
         let runtime = RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"));
         let _entered = runtime.enter();
         let names = sockets.map(|socket| format!("w-{server}-{socket}"));
         let watch = |at: usize| {
             let path = self.path(&names[at]);
-            // A server that was killed left its socket behind.
+            // A killed server leaves its proxies' socket files, which are removed here.
             drop(fs::remove_file(&path));
             Proxy::start(&path, &self.path(sockets[at]))
         };
@@ -191,14 +199,15 @@ impl Home {
         Some((names, proxies))
     }
 
-    /// Name, user and password of the database, as a server takes them from its environment.
+    /// Adds the environment variables from which a server takes name, user and password of the
+    /// database.
     pub(crate) fn add_database(&self, command: &mut Command) {
         let (user, password) = root();
         command.env("ARANGO_DB", &self.database);
         command.env("ARANGO_USER", user).env("ARANGO_PASSWORD", password);
     }
 
-    /// Lets a server that would start an engine use the one that runs already, if there is one.
+    /// Makes a vctx server use the external database server if there is one.
     pub(crate) fn add_outside(&self, command: &mut Command) {
         if let Some(outside) = outside() {
             command.env("ARANGO_RW_UDS", &outside.writes).env("ARANGO_RO_UDS", &outside.reads);
@@ -206,18 +215,21 @@ impl Home {
         }
     }
 
-    /// The database as somebody sees it, on an engine that was started alone.
+    /// Returns a client of the database on the engine that runs as a separate process, for the
+    /// given user.
     pub(crate) fn database_as(&self, user: &str, password: &str) -> Database {
         Database::new(&self.path("engine.sock"), &self.database, user, password)
     }
 
-    /// The database of an engine that was started alone.
+    /// Returns a client of the database on the engine that runs as a separate process, for the
+    /// administrator.
     pub(crate) fn database(&self) -> Database {
         let (user, password) = root();
         self.database_as(user, password)
     }
 
-    /// The database inside a `serve` process.
+    /// Returns a client of the database whose engine runs inside the process of a server that
+    /// `serve` started.
     pub(crate) fn database_inside(&self) -> Database {
         if let Some(outside) = outside() {
             return Database::new(
@@ -231,19 +243,19 @@ impl Home {
         Database::new(&self.path("data/arangod.sock"), &self.database, "root", password.trim())
     }
 
-    /// A client of a server in this directory.
+    /// Returns a client of the server whose socket has this name in the test's directory.
     pub(crate) fn wire(&self, socket: &str) -> Wire {
         Wire::new(&self.path(socket))
     }
 
-    /// Runs a command of the program to its end.
+    /// Runs a command of the program to its end, and returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let mut command = command(&Tuning::default());
         command.args(arguments).stdin(Stdio::null());
         command.output().expect("the program runs")
     }
 
-    /// `vctx verify --json` for one agent: exit code and report.
+    /// Runs `vctx verify --json` for one agent; returns exit code and report.
     pub(crate) fn verify(&self, socket: &str, agent: &str) -> (i32, serde_json::Value) {
         let socket = self.path(socket);
         let socket = socket.to_str().expect("a plain path");
@@ -255,19 +267,19 @@ impl Home {
         (output.status.code().expect("an exit code"), report)
     }
 
-    /// Fails unless `vctx verify` proves one agent.
+    /// Fails the test unless `vctx verify` succeeds for the agent.
     pub(crate) fn assert_verified(&self, socket: &str, agent: &str) {
         let (code, report) = self.verify(socket, agent);
         assert_eq!(code, 0, "vctx verify refuses {agent}: {report:#}");
     }
 }
 
-/// Name and password of the user who may do everything.
+/// Returns name and password of the database's administrator.
 fn root() -> (&'static str, &'static str) {
     outside().map_or(("root", PASSWORD), |outside| (&outside.user, &outside.password))
 }
 
-/// The program, with nothing of this environment that it would take as its configuration.
+/// Returns a command that runs the program without configuration variables in its environment.
 pub(crate) fn command(tuning: &Tuning) -> Command {
     let mut command = match tuning.under.split_first() {
         None => Command::new(PROGRAM),
@@ -281,7 +293,7 @@ pub(crate) fn command(tuning: &Tuning) -> Command {
     command
 }
 
-/// Takes away what the program would read from this environment as its configuration.
+/// Removes the program's configuration variables from the environment.
 pub(crate) fn unconfigured(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let ours = [&b"ARANGO_"[..], b"VCTX_", b"LISTEN_", b"WATCHDOG_"];
@@ -302,7 +314,8 @@ fn add_tuning(command: &mut Command, tuning: &Tuning) {
     }
 }
 
-/// A process of a test. Clones are handles of the same one; when the last goes, it is killed by its id.
+/// A process of a test. Clones refer to the same process; dropping the last clone kills the process
+/// by its id.
 #[derive(Clone)]
 pub(crate) struct Process {
     inner: Arc<Inner>,
@@ -310,13 +323,14 @@ pub(crate) struct Process {
 
 struct Inner {
     name: String,
-    /// Its home stays until it is gone, with the log of what it said.
+    /// Keeps the directory, with the process's log, until the process is gone.
     _dir: Arc<TempDir>,
     log: PathBuf,
     child: Mutex<Child>,
-    /// Parts of WARN and ERROR lines that this test provokes on purpose.
+    /// Texts that the test expects in WARN and ERROR lines of the log. A WARN or ERROR line without
+    /// such a text fails the test.
     expected: Mutex<Vec<String>>,
-    /// What stands between it and its database.
+    /// The proxies between the process and its database.
     watched: Mutex<Vec<Proxy>>,
 }
 
@@ -325,7 +339,7 @@ impl Process {
         Process::start_with(home, name, command, Stdio::null(), None)
     }
 
-    /// The same with an input, and with an output beside the log of what it says on stderr.
+    /// Starts a process with the given stdin and stdout; its stderr goes to the log file.
     pub(crate) fn start_with(
         home: &Home,
         name: &str,
@@ -344,7 +358,7 @@ impl Process {
         Process { inner: Arc::new(Inner { name, _dir, log, child, expected, watched }) }
     }
 
-    /// Waits until the sockets accept and the server says that it is ready.
+    /// Waits until the sockets accept connections and the server is ready.
     pub(crate) async fn ready(&self, sockets: &[PathBuf], server: Option<&Path>) {
         let until = Instant::now() + READY_MAX;
         loop {
@@ -368,27 +382,27 @@ impl Process {
         self.inner.child.lock().expect("a child").id()
     }
 
-    /// How it ended, if it did.
+    /// Returns the exit status, if the process has ended.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.inner.child.lock().expect("a child").try_wait().expect("a child of ours")
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits for the end.
     pub(crate) fn kill(&self) {
         let mut child = self.inner.child.lock().expect("a child");
-        // It may have ended already.
+        // The process may have ended already.
         drop(child.kill());
         child.wait().expect("a child of ours");
     }
 
-    /// SIGTERM, and waits until it is gone.
+    /// Sends SIGTERM and waits for the end.
     pub(crate) async fn stop(&self) -> ExitStatus {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
         self.end().await
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process has ended by itself.
     pub(crate) async fn end(&self) -> ExitStatus {
         let until = Instant::now() + READY_MAX;
         loop {
@@ -400,12 +414,12 @@ impl Process {
         }
     }
 
-    /// Takes WARN and ERROR lines with this text as meant.
+    /// Declares that WARN and ERROR lines with this text are expected.
     pub(crate) fn expect(&self, text: &str) {
         self.inner.expected.lock().expect("a list").push(text.into());
     }
 
-    /// Everything it said.
+    /// Returns the whole log of the process.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.inner.log).expect("its log")
     }

@@ -1,4 +1,6 @@
-//! A server under a service manager: sockets handed over, readiness and watchdog told, credentials nowhere but where they were given, one listener for each user.
+//! Tests a server under a service manager: inherited sockets, readiness and watchdog messages,
+//! credentials that appear only in the processes that received them, and one listener for each
+//! user.
 
 use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
@@ -16,10 +18,11 @@ use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::Agent;
 use crate::wire::Wire;
 
-/// Longest wait for a message to the service manager, on a busy machine.
+/// Maximum time that a test waits for a message to the service manager, even on a busy machine.
 const TOLD_MAX: Duration = Duration::from_secs(60);
 
-/// Hands stdin and stdout over as the two sockets of sd_listen_fds(3), under the id of the program that follows.
+/// A shell command that passes stdin and stdout to a program as the two sockets of
+/// sd_listen_fds(3); `LISTEN_PID` is the program's own process id.
 const HAND_OVER: &str = r#"exec 3<&0 4>&1 0</dev/null 1>&2; LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES="$NAMES" exec "$@""#;
 
 fn mode(path: &Path) -> u32 {
@@ -33,12 +36,12 @@ fn listener(path: &Path) -> UnixListener {
     listener
 }
 
-/// A handle of a socket that a child inherits.
+/// Returns a duplicate of a socket for a child process to inherit.
 fn handle(listener: &UnixListener) -> Stdio {
     Stdio::from(OwnedFd::from(listener.try_clone().expect("a second handle")))
 }
 
-/// Runs what follows with two sockets handed over under these names.
+/// Runs a command that inherits two sockets under the given names.
 fn handing_over(names: &str, under: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", HAND_OVER, "sh"]).args(under).env("NAMES", names);
@@ -46,7 +49,7 @@ fn handing_over(names: &str, under: &[&str]) -> Command {
     shell
 }
 
-/// Waits for an end and gives its code and what was said.
+/// Waits until the process ends; returns its exit code and its output.
 fn end(process: &Process) -> (Option<i32>, String) {
     let until = Instant::now() + TOLD_MAX;
     loop {
@@ -77,7 +80,8 @@ async fn sockets_that_are_handed_over_are_served_and_outlive_the_server() {
     let figures = home.wire("m.sock").get("/metrics").await;
     assert!(figures.text.contains("vctx_build_info"), "{}", figures.text);
 
-    // While no server runs callers wait, and the next one serves them.
+    // While no server runs, callers wait on the inherited socket; the server that starts next
+    // serves these callers.
     first.kill();
     let waiting = Wire::new(&home.path("a.sock"));
     let (answer, second) = tokio::join!(waiting.get("/v1/agents/ada"), async { start("second") });
@@ -119,7 +123,7 @@ async fn sockets_of_other_names_or_of_another_process_are_not_taken() {
         assert_eq!(code, Some(78), "{names}: {seen}");
         assert!(seen.contains(said), "{names}: {seen}");
     }
-    // LISTEN_PID names another process: none of these sockets is ours.
+    // `LISTEN_PID` names another process, so the server must not use the inherited sockets.
     let mut shell = handing_over("api:metrics", &["env", "LISTEN_PID=1", PROGRAM, "serve"]);
     shell.args(["--socket", told, "--data-dir"]).arg(home.path("data"));
     let own = Process::start_with(&home, "own", shell, handle(&api), Some(handle(&metrics)));
@@ -127,7 +131,8 @@ async fn sockets_of_other_names_or_of_another_process_are_not_taken() {
     assert_eq!(mode(Path::new(told)), 0o660);
 }
 
-/// Reads messages to the service manager until one has this line; gives all that were read.
+/// Reads messages to the service manager until one contains the given line; returns all messages
+/// that were read.
 fn told_until(manager: &UnixDatagram, line: &str) -> Vec<String> {
     let until = Instant::now() + TOLD_MAX;
     let mut told = Vec::new();
@@ -165,7 +170,8 @@ async fn the_service_manager_is_told_why_it_waits_when_it_serves_that_it_lives_a
     for _ in 0..5 {
         told_until(&manager, "WATCHDOG=1");
     }
-    // That the database is gone is no reason to start the server anew.
+    // The server sends watchdog messages even without its database, because a restart of the server
+    // would not help.
     engine.kill();
     for _ in 0..5 {
         told_until(&manager, "WATCHDOG=1");
@@ -200,7 +206,8 @@ async fn modes_do_not_depend_on_the_umask() {
     }
 }
 
-/// What must stand nowhere: the password, and as it goes over the wire (RFC 7617).
+/// The password in plain text, and the user name and the password in the Base64 form of RFC 7617.
+/// Neither form may appear in any output, or in any process that did not receive the password.
 const FORMS: [&str; 2] = [PASSWORD, "cm9vdDppdC1yb290"];
 
 #[track_caller]
@@ -211,14 +218,14 @@ fn holds_none(place: &str, bytes: &[u8]) {
     }
 }
 
-/// Command lines of all processes that may be read.
+/// Returns the command lines of all processes that this process may read.
 fn process_list() -> Vec<u8> {
     let entries = fs::read_dir("/proc").expect("a process table").flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     lines.flat_map(|line| [line, b"\n".to_vec()].concat()).collect()
 }
 
-/// A server whose password comes from the service manager's directory.
+/// Starts a server that reads its password from the service manager's credentials directory.
 fn server_with(home: &Home, credential: &str) -> Process {
     let directory = home.path("credentials");
     fs::create_dir_all(&directory).expect("a directory");
@@ -251,7 +258,8 @@ async fn a_credential_stands_nowhere_but_where_it_was_given() {
     holds_none("the process list", &process_list());
     let environment = |id: u32| fs::read(format!("/proc/{id}/environ")).expect("own child");
     holds_none("the server's environment", &environment(server.id()));
-    // It was given to the engine there, so that the search can find it.
+    // The engine received the password in its environment. If the search did not find the password
+    // there, it would prove nothing when it finds no password elsewhere.
     assert!(String::from_utf8_lossy(&environment(engine.id())).contains(PASSWORD));
     holds_none("an answer", lost.text.as_bytes());
     holds_none("the metrics", home.wire("metrics.sock").get("/metrics").await.text.as_bytes());
@@ -271,12 +279,12 @@ async fn a_credential_stands_nowhere_but_where_it_was_given() {
     holds_none("the server's log", server.said().as_bytes());
     holds_none("the engine's log", engine.said().as_bytes());
 
-    // One that is wrong is refused without being repeated.
+    // A wrong password is refused without being printed.
     let wrong = server_with(&home, "it-wrong-one");
     let (code, said) = end(&wrong);
     assert_eq!(code, Some(77), "{said}");
     assert!(!said.contains("it-wrong-one"), "{said}");
-    // What others may read is no credential.
+    // A file that others may read is refused as a credential.
     let file = home.path("credentials/arango-password");
     fs::set_permissions(&file, Permissions::from_mode(0o444)).expect("a mode");
     let mut open = command(&Tuning::default());
@@ -289,11 +297,12 @@ async fn a_credential_stands_nowhere_but_where_it_was_given() {
     assert!(said.contains("mode 444") && !said.contains("it-wrong-one"), "{said}");
 }
 
-/// User ids that nobody has: the server's, and two callers'.
+/// Unused user ids, for the server and for two callers.
 const SERVER: u32 = 65_500;
 const CALLERS: [u32; 2] = [65_501, 65_502];
 
-/// Becomes another user, with nothing left of the one before.
+/// Returns the command prefix that runs a program as another user, without the groups and
+/// privileges of the current user.
 fn becoming(uid: u32) -> Vec<String> {
     let uid = uid.to_string();
     ["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups", "--no-new-privs"]
@@ -326,7 +335,8 @@ async fn each_of_two_users_reaches_its_own_listener_only() {
         return;
     }
     let home = Home::new();
-    // The way there is open, as /run is; the program may stand where other users cannot come.
+    // All users may enter the directory, like /run. The program is linked or copied into it,
+    // because other users may be unable to enter its original directory.
     fs::set_permissions(home.path(""), Permissions::from_mode(0o711)).expect("own directory");
     let program = home.path("vctx");
     fs::hard_link(PROGRAM, &program)
@@ -379,20 +389,21 @@ async fn each_of_two_users_reaches_its_own_listener_only() {
         let said = String::from_utf8_lossy(&theirs.stderr).into_owned();
         assert!(!theirs.status.success() && theirs.stdout.is_empty(), "{uid} reached {other}");
         assert!(said.contains("ermission denied"), "{said}");
-        // Nor what the server itself goes through.
+        // Other users cannot reach messages through the server's internal sockets and files either.
         for inside in ["db/rw.sock", "db/ro.sock", &format!("metrics/{uid}.sock")] {
             let theirs = as_user(uid, &program, &["agent", "list"], &home.path(inside));
             assert!(!theirs.status.success(), "{uid} reached {inside}");
         }
     }
-    // Two agents of one name, each with what its own user said.
+    // There are two agents with the same name, each with the messages of its own user.
     for uid in CALLERS {
         let told = as_user(uid, &program, &["messages", "--agent", "ada", "--json"], &socket(uid));
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
         assert!(told.contains(&format!("I am {uid}")), "{told}");
         assert_eq!(told.matches("I am ").count(), 1, "{told}");
     }
-    // The kernel's word says who called: not the server's operator.
+    // The kernel reports the caller's user to the server. Only the operator may use these commands,
+    // and the caller is another user.
     for action in ["status", "start"] {
         let asked = as_user(CALLERS[0], &program, &["reindex", action], &socket(CALLERS[0]));
         let said = String::from_utf8_lossy(&asked.stderr).into_owned();
@@ -400,7 +411,7 @@ async fn each_of_two_users_reaches_its_own_listener_only() {
     }
 }
 
-/// Commands that `vctx --help` lists.
+/// Returns the commands that `vctx --help` lists.
 fn commands(home: &Home) -> Vec<String> {
     let help = String::from_utf8(home.run(&["--help"]).stdout).expect("text");
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);

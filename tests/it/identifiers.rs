@@ -1,4 +1,6 @@
-//! Chains of lookups: pairs of a key and a value are found by the key at once, however many there are, and one lookup is one call.
+//! Tests lookups of random keys in many key-value pairs, where the value of one pair is the key of
+//! the next pair. The first search for a key must find its pair, so that each lookup needs only one
+//! call.
 
 use std::collections::HashMap;
 
@@ -9,7 +11,7 @@ use crate::chance::Chance;
 use crate::home::Home;
 use crate::talk::Agent;
 
-/// Lookups of a chain.
+/// Number of successive lookups: the value that one lookup finds is the key of the next lookup.
 const LEVELS: usize = 4;
 
 fn uuid(chance: &mut Chance) -> String {
@@ -22,7 +24,8 @@ fn uuid(chance: &mut Chance) -> String {
     parts.join("-")
 }
 
-/// Pairs whose first values are the next key, and what the first key leads to in the end.
+/// Generates key-value pairs. In `LEVELS` of them, the value is the key of the next pair; also
+/// returns the first key and the last value of this sequence.
 fn pairs(chance: &mut Chance, count: usize) -> (Vec<(String, String)>, String, String) {
     let keys: Vec<String> = (0..count).map(|_| uuid(chance)).collect();
     let mut pairs: Vec<(String, String)> =
@@ -35,7 +38,8 @@ fn pairs(chance: &mut Chance, count: usize) -> (Vec<(String, String)>, String, S
     (pairs, keys[chain[0]].clone(), end)
 }
 
-/// Follows a chain by searches alone; what it leads to, and how many calls that took.
+/// Looks up a key, then the key that it finds, and so on; returns the last value and the number of
+/// calls.
 async fn follow(agent: &Agent, key: &str, mode: Option<&str>) -> (String, usize) {
     let (mut current, mut calls) = (key.to_owned(), 0);
     'lookups: loop {
@@ -64,6 +68,7 @@ async fn follow(agent: &Agent, key: &str, mode: Option<&str>) -> (String, usize)
     }
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn each_lookup_of_a_chain_is_one_call_with_a_hundred_pairs_and_with_two_thousand() {
     let home = Home::new();
@@ -162,7 +167,8 @@ async fn a_vector_and_words_find_together_what_each_misses() {
         assert!(texts.contains(&"The gardener waters dahlias at noon and "), "{fusion}: {texts:?}");
         assert!(texts.contains(&"Bearing 010. "), "{fusion}: {texts:?}");
     }
-    // Words alone serve where the vectors are a model's that the server does not have.
+    // If the stored vectors come from a model that the server does not have, a search uses only
+    // words.
     let result = search(&ada, json!({"query_text": "dahlias"})).await.ok()["result"].clone();
     assert_eq!((&result["mode"], &result["k_actual"]), (&json!("text"), &json!(1)));
     let refused = search(&ada, json!({"query_text": "dahlias", "mode": "vector"})).await;

@@ -1,4 +1,5 @@
-//! Memories of other systems, imported by a real process into a real server: everything arrives or is told, and twice is once.
+//! Tests imports of memories from other systems by a real process into a real server: every item
+//! arrives or is reported, and a second import adds nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use serde_json::{Value, json};
 use crate::home::{Home, Tuning, command};
 use crate::talk::{Agent, said};
 
-/// Entries of the import that is cut off; several calls of `write_recall`.
+/// Number of entries of the interrupted import, enough for several calls of `write_recall`.
 const MANY: usize = 1_500;
-/// Looks at an import that is under way before it is killed, however far it came.
+/// Maximum number of polls of a running import before it is killed.
 const LOOKS_MAX: usize = 2_000;
 
 fn file(home: &Home, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -29,7 +30,7 @@ fn import(home: &Home, from: &str, path: &Path, agent: &str, more: &[&str]) -> O
     home.run(&arguments)
 }
 
-/// The JSON outcome of an import that must succeed.
+/// Runs an import that must succeed, and returns its JSON output.
 fn told(home: &Home, from: &str, path: &Path, agent: &str, more: &[&str]) -> Value {
     let output = import(home, from, path, agent, &[&["--json"], more].concat());
     let (said, fault) =
@@ -38,7 +39,7 @@ fn told(home: &Home, from: &str, path: &Path, agent: &str, more: &[&str]) -> Val
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// The JSON error of an import that must fail with this exit code.
+/// Runs an import that must fail with the given exit code, and returns its JSON error.
 fn refused(home: &Home, from: &str, path: &Path, agent: &str, exit: i32) -> Value {
     let output = import(home, from, path, agent, &["--json"]);
     let fault = String::from_utf8_lossy(&output.stderr);
@@ -46,7 +47,8 @@ fn refused(home: &Home, from: &str, path: &Path, agent: &str, exit: i32) -> Valu
     serde_json::from_str(&fault).unwrap_or_else(|error| panic!("{error}: {fault}"))
 }
 
-/// `what/to new there` of each row.
+/// Formats each row of an import's output as text: kind of item, destination, number of new items,
+/// number of existing ones.
 fn rows(told: &Value) -> Vec<String> {
     let taken = told["taken"].as_array().expect("rows").iter();
     let text = |row: &Value, name: &str| row[name].as_str().expect("a text").to_owned();
@@ -279,7 +281,8 @@ async fn a_knowledge_graph_and_an_export_of_memories_are_found_again() {
     let table = import(&home, "mem0", &export, "ada", &["--only", "bea"]);
     let table = String::from_utf8(table.stdout).expect("text");
     assert!(
-        table.contains("the agent ada was there") && table.contains("of others than --only names"),
+        table.contains("the agent ada exists already")
+            && table.contains("of others than --only names"),
         "{table}"
     );
     home.assert_verified("vctx.sock", "ada");
@@ -308,6 +311,7 @@ async fn what_is_not_known_is_refused_by_name_and_nothing_is_written() {
     refused(&home, "mcp-memory", &unknown, "sam", 65);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_is_killed_is_gone_on_with_by_the_same_command() {
     let home = Home::new();

@@ -1,34 +1,36 @@
-//! What isolation sends: requests for each path and each tool that the server lists, made from names that are one's own, somebody else's or nobody's.
+//! The requests of the isolation test for each listed path and tool. The requests name objects of
+//! the caller, of another agent, or of no agent.
 
 use serde_json::{Value, json};
 
 use crate::talk::key;
 
-/// Names by which something of an agent could be asked for.
+/// Names and ids that identify an agent's objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// A word in everything that the agent keeps and in nothing else.
+    /// The secret word, which is in every text of the agent and in no other text.
     pub(crate) word: String,
     pub(crate) block_id: String,
     pub(crate) doc_id: String,
     pub(crate) schedule: String,
     pub(crate) source: String,
     pub(crate) message_id: String,
-    /// `_id` of one of its chunks, which an answer cites.
+    /// `_id` of one of the agent's chunks that a message cites.
     pub(crate) chunk: String,
     pub(crate) recall_token: String,
     pub(crate) archival_token: String,
     pub(crate) trace_token: String,
-    /// A key that the agent used for `append_fifo` with [`said_once`].
+    /// The idempotency key with which the agent appended [`said_once`].
     pub(crate) key: String,
     pub(crate) revision: String,
     pub(crate) document_revision: String,
-    /// The vector of one of its chunks.
+    /// The vector of one of the agent's chunks.
     pub(crate) vector: Value,
 }
 
 impl Names {
-    /// Every name, to be taken out of an answer that may say what it was asked.
+    /// Returns all names of the agent. The test removes these names from answers, because an answer
+    /// may repeat names from the request.
     pub(crate) fn texts(&self) -> Vec<&str> {
         let mut all = vec![
             self.recall_token.as_str(),
@@ -45,33 +47,34 @@ impl Names {
             &self.revision,
             &self.word,
         ];
-        // A name that holds another one goes first.
+        // Longer names come first, because a name may contain another one.
         all.sort_by_key(|text| std::cmp::Reverse(text.len()));
         all
     }
 }
 
-/// One request, whose answer is compared by its status, code and list of results.
+/// One request of the test.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
-    /// What must come of it if the names are the asker's own: a status, and whether something is found.
+    /// The result that a request with the caller's own names must have; `None` if it may have any
+    /// result.
     pub(crate) own: Option<Own>,
-    /// Whether somebody else's names must lead to the same answer as nobody's.
+    /// Whether names of another agent must give the same answer as unknown names.
     pub(crate) alike: bool,
 }
 
-/// What one's own name leads to.
+/// The expected result for the caller's own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
-    /// Success.
+    /// The request succeeds.
     Done,
-    /// Success with at least one result.
+    /// The request succeeds with at least one result.
     Found,
-    /// An earlier answer.
+    /// The request returns the stored answer of an earlier call.
     Replayed,
 }
 
@@ -86,12 +89,13 @@ fn write(method: &'static str, path: &str, body: &Value, key: &str, revision: &s
     Asked { method, path: path.into(), headers, body: body.to_string(), own, alike: true }
 }
 
-/// The message that everybody appended under a key of their own.
+/// The message that every agent appended under its own key.
 pub(crate) fn said_once() -> Value {
     json!({"message": "The harbour bell rings once.", "role": "user"})
 }
 
-/// Requests to a path that the server lists, for one agent. A path without a case here fails the test.
+/// Returns this test's requests to one of the paths that the server lists, made for one agent. A
+/// path without a case here fails the test.
 pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -> Vec<Asked> {
     let path = listed.replace("{agent}", agent);
     let of_agent = listed.strip_prefix("/v1/agents/{agent}");
@@ -100,14 +104,15 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
     }
     match (method, listed) {
         ("get", "/v1/agents" | "/v1/tools" | "/healthz" | "/readyz") => vec![read(path)],
-        // It tells numbers of all agents, to the server's own user alone.
+        // The answer of `/readyz` has figures about all agents, but shows them only to the server's
+        // own user.
         ("get", "/v1/reindex" | "/v1/places") => vec![read(path)],
-        // There is one place alone: refused.
+        // The request is refused, because only one database is configured.
         ("post", "/v1/agents/{agent}/move") => {
             let body = json!({"to": "east"});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
-        // Nothing to change to is configured: refused.
+        // The request is refused, because no other embedder is configured.
         ("post", "/v1/reindex") => {
             let body = json!({"action": "start"});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
@@ -132,12 +137,13 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             vec![of("1"), Asked { own: None, ..of("999") }]
         }
         ("post", "/v1/agents/{agent}/prompts") => {
-            // For longer than the test may take on a busy machine: a run that expires is ended by the server, which changes its agent.
+            // The lease is longer than the test, because the server would end an expired run and
+            // thereby change the agent.
             let body = json!({"run": "the-run-of-the-asker", "lease_ms": 3_600_000, "model": "parrot-1", "tools": [{"name": "look"}]});
             vec![write("POST", &path, &body, &key(), "*")]
         }
         ("post", "/v1/agents/{agent}/prompts/{turn}/answer") => {
-            // Its prompt has ended long ago.
+            // The request sends a model's answer to a prompt that was answered long ago.
             let body =
                 json!({"run": format!("run-{}", names.word), "finish": "stop", "content": "Late."});
             vec![Asked {
@@ -162,7 +168,8 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         .map(|query| read(format!("{path}{query}")))
         .into(),
         ("post", "/v1/agents/{agent}/quarantine") => {
-            // What it names is not tainted: refused like what is not there.
+            // The item that the request names is not tainted. The answer for an untainted item is
+            // the same as for a missing item.
             let of = |id: &str| Asked {
                 own: None,
                 ..write("POST", &path, &json!({"id": id}), &key(), "*")
@@ -184,16 +191,19 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         }
         ("get", "/v1/agents/{agent}/export") => vec![read(path)],
         ("post", "/v1/agents/{agent}/import") => {
-            // No export: refused before anybody is looked for. One of another agent: tests/it/exported.rs.
+            // The request is refused before any lookup, because the body is not an export.
+            // tests/it/exported.rs tests the import of another agent's export.
             vec![Asked { own: None, ..write("POST", &path, &json!({}), &key(), "*") }]
         }
         ("put", "/v1/agents/{agent}") => {
-            // It is there and described otherwise: refused, with nothing of anybody else.
+            // The request is refused, because the agent exists with another configuration. The
+            // refusal shows no data of other agents.
             let body = json!({"context_window": 4096, "system": names.word});
             vec![Asked { own: None, ..write("PUT", &path, &body, &key(), "*") }]
         }
         ("delete", "/v1/agents/{agent}/archive/{doc_id}") => {
-            // On a revision that is the agent's and not the document's nothing goes; what nobody made cannot.
+            // A deletion with the agent's revision instead of the document's has no effect; an
+            // unknown document cannot be deleted.
             let named = path.replace("{doc_id}", &names.doc_id);
             let body = json!({});
             vec![
@@ -208,10 +218,12 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
             ]
         }
-        // One to whom nothing was forgotten is told so; nobody's agent is told as missing.
+        // An agent without forget operations gets an empty list of manifests; an unknown agent is
+        // reported as missing.
         ("get", "/v1/agents/{agent}/forget") => vec![read(path)],
         ("post", "/v1/agents/{agent}/forget") => {
-            // On a revision that nothing has, nothing goes: the owner keeps what others look for.
+            // The requests name an unknown revision, so they forget nothing and the owner keeps its
+            // data.
             let stale = |body: Value| Asked {
                 own: None,
                 ..write("POST", &path, &body, &key(), "_nobody----")
@@ -223,7 +235,7 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 stale(json!({"all": true})),
                 dry(json!({"ids": [names.message_id], "dry_run": true})),
                 dry(json!({"doc_id": names.doc_id, "dry_run": true})),
-                // What the asker said of that word itself it may forget.
+                // The caller may forget its own messages that contain the word.
                 Asked { alike: false, ..dry(json!({"match": names.word, "dry_run": true})) },
             ]
         }
@@ -232,7 +244,7 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             vec![read(path.replace("{name}", &names.schedule))]
         }
         ("put", "/v1/agents/{agent}/schedules/{name}") => {
-            // An agent may have a schedule of any name.
+            // An agent may create a schedule with any name.
             let body = json!({"every_ms": 86_400_000, "content": "The tide turns."});
             let own = write("PUT", &path.replace("{name}", "tide"), &body, &key(), "*");
             vec![own]
@@ -252,7 +264,8 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let body = json!({"input": names.word});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
-        // Without a model behind the server nothing is begun, whoever is named; with one: tests/it/dropin.rs.
+        // Without a model the server begins no run, whatever the name; tests/it/dropin.rs tests
+        // runs with a model.
         (
             "post",
             "/v1/chat/completions"
@@ -268,12 +281,13 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
     }
 }
 
-/// Calls of one tool; a tool without a case here fails the test.
+/// Returns calls to one tool; a tool without a case here fails the test.
 fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
     let any = |body: Value| write("POST", path, &body, &key(), "*");
     let guarded = |body: Value| write("POST", path, &body, &key(), &names.revision);
     let found = |body: Value| Asked { own: Some(Own::Found), ..any(body) };
-    // What is near to a text that nobody stored may be anything of the asker's.
+    // A vector search always finds passages of the caller, even for an unknown text. Searches with
+    // different texts may therefore give different answers.
     let near = |body: Value| Asked { alike: false, ..found(body) };
     let unlike = |asked: Asked| Asked { alike: false, ..asked };
     let loose = |asked: Asked| Asked { own: None, ..asked };
@@ -281,7 +295,7 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
     match tool {
         "store_core" => vec![
             loose(guarded(json!({"block_id": "plan", "content": "Sail at noon."}))),
-            // An agent may have a block of any name.
+            // An agent may create a block with any name.
             unlike(any(
                 json!({"block_id": names.block_id, "content": "Mine.", "policy": {"mode": "append"}}),
             )),
@@ -390,7 +404,7 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
                 json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 20, "request_heartbeat": true}),
             ),
         ],
-        // The text decides the name of the document, so each says something else.
+        // The document's name is computed from its text, so each call inserts another text.
         "archival_memory_insert" => {
             vec![loose(any(json!({"content": format!("A lighthouse of all, {}.", key())})))]
         }

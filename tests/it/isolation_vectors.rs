@@ -1,5 +1,6 @@
-//! Isolation where a model makes the vectors: agents and tenants that said the same find their own by meaning, one by one and through the index,
-//! and what is near to a question does not change by what others said.
+//! Tests isolation in vector searches: agents of several tenants store equal texts, but each finds
+//! only its own texts, by exact comparison and through the index. Messages of other agents do not
+//! change the results.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use crate::home::Home;
 use crate::talk::{Agent, key};
 use crate::vectors::{Model, all_made, index_is, log, tuned};
 
-/// Entries of each agent, so that three of them are enough for an index.
+/// Number of entries of each agent, so large that three agents together have enough for an index.
 const ENTRIES: usize = 60;
-/// Components of the model's vectors.
+/// Dimension of the model's vectors.
 const DIMENSION: usize = 384;
 
-/// What an agent says: everybody the same but for a word of their own.
+/// Returns the messages of an agent: the same for all agents, except for one word.
 fn texts(word: &str) -> Vec<String> {
     let text = |n: usize| format!("Note {n} of the {word} keeper about the {}.", count::words(8));
     (0..ENTRIES).map(text).collect()
 }
 
-/// Logs and archives the same texts.
+/// Creates an agent, and writes the texts to both its recall storage and its archive.
 async fn plant(home: &Home, socket: &str, name: &str, scope: &str, word: &str) -> Agent {
     let agent = Agent::create(home.wire(socket), name, 8192, "Be kind.").await;
     let texts = texts(word);
@@ -33,7 +34,7 @@ async fn plant(home: &Home, socket: &str, name: &str, scope: &str, word: &str) -
     agent
 }
 
-/// Ways to ask by nearness, of both kinds of storage, for a word.
+/// Returns vector searches for a word, in recall storage and in the archive.
 fn questions(word: &str) -> Vec<(&'static str, Value)> {
     let note = format!("Note 7 of the {word} keeper");
     let recall = |more: Value| {
@@ -70,7 +71,8 @@ async fn ask(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     agent.wire.call("POST", &path, &headers, arguments.to_string()).await.ok()["result"].clone()
 }
 
-/// What nearness alone told: the texts in their order with their scores, and how many there are.
+/// Returns the result of a search by vectors only: the texts in order with their scores, and their
+/// number.
 fn told(result: &Value) -> Value {
     let results = result["results"].as_array().expect("results").iter();
     let row =
@@ -79,14 +81,16 @@ fn told(result: &Value) -> Value {
     json!({"rows": results.map(row).collect::<Vec<_>>(), "ways": ways, "dropped": result["post_filter_dropped"]})
 }
 
-/// Asks everything with everybody's words; every result is of the asker, and nobody else's word is told. Gives how it was looked for.
+/// Runs all searches with the words of all agents, and checks that every result belongs to the
+/// caller and contains no word of another agent. Returns the search plans.
 async fn assert_own(agent: &Agent, word: &str, all: &[&str]) -> Vec<String> {
     let mut ways = Vec::new();
     for asked_for in all {
         for (tool, arguments) in questions(asked_for) {
             let result = ask(agent, tool, &arguments).await;
             let results = result["results"].as_array().expect("results");
-            // By a word of somebody else one may find nothing of one's own, but never by nearness alone.
+            // A word search for another agent's word may find nothing, but a vector search always
+            // finds passages.
             let nearness = arguments["similarity_min"] == 0
                 || arguments["query_text"].is_string() && arguments["mode"] == "vector";
             assert!(!nearness || !results.is_empty(), "{arguments}: {result}");
@@ -105,6 +109,7 @@ async fn assert_own(agent: &Agent, word: &str, all: &[&str]) -> Vec<String> {
     ways
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_said_is_neither_found_by_meaning_nor_felt() {
     let home = Home::new();
@@ -125,7 +130,8 @@ async fn what_others_said_is_neither_found_by_meaning_nor_felt() {
             servers.push(home.server(socket, "engine.sock", "engine-ro.sock", &tuning).await);
             continue;
         }
-        // Alone: what is near is what it is whoever comes later.
+        // The results of a search that uses only vectors do not change when other agents write
+        // texts after it.
         let ada = plant(&home, "vctx.sock", "ada", "ada", "quoxada").await;
         let by_nearness = |(_, asked): &(&str, Value)| asked["mode"] == "vector";
         let questions: Vec<_> = questions("quoxada").into_iter().filter(by_nearness).collect();
@@ -169,7 +175,7 @@ async fn what_others_said_is_neither_found_by_meaning_nor_felt() {
     assert_owners(&home).await;
 }
 
-/// Every vector belongs to the agent whose entry it is made of.
+/// Checks that every vector belongs to the agent of its entry.
 async fn assert_owners(home: &Home) {
     let query = "FOR v IN recall_vectors RETURN [v.agent_id, PARSE_KEY(DOCUMENT('recall_log', v.id)._from)]";
     let pairs = home.database().rows(query, json!({})).await;

@@ -1,4 +1,5 @@
-//! One who keeps a secret word in everything that an agent can keep, and all rows of an agent to look for it.
+//! Creates agents that have a secret word in every text that they store. Functions in this file
+//! collect all rows of an agent, and the secret texts in these rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +11,26 @@ use crate::home::Home;
 use crate::isolation_cases::{Names, said_once};
 use crate::talk::{Agent, key};
 
-/// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
+/// Minimum length in bytes of a stored text that the test looks for in the answers to other agents;
+/// shorter texts are words like "user".
 const SECRET_BYTES_MIN: usize = 12;
-/// Words of the server that stand in the rows of some.
+/// Words that the server itself writes into rows, and that are therefore no secrets.
 const VOCABULARY: [&str; 2] = ["loop_detected", "recall_dates"];
-/// How the server words what it did under other names: whoever asks for a block of the same name is told the same. What somebody said stands
-/// in none of them but with [`SAID`].
+/// Texts that the server writes for calls of other dialects; they are equal for every agent with a
+/// block of the same name. Such a text contains a text of the agent only if it contains [`SAID`].
 const SENTENCES: [&str; 4] = [
     "The core memory block with label `",
     "File created successfully at: ",
     "Successfully ",
     "The file /memories/",
 ];
-/// Words in everything that a keeper says.
+/// Words in every message of an agent of this test.
 const SAID: &str = "keeper of the lighthouse";
-/// Chunks of each agent, so that all together are enough for a vector index.
+/// Number of chunks of each agent, so large that all agents together have enough for a vector
+/// index.
 const CHUNKS: usize = 30;
-/// Collections in which everybody has something after planting; the others hold what belongs to nobody.
+/// Collections in which every agent has rows after the test data is stored. [`NOBODYS`] lists all
+/// other collections.
 pub(crate) const OWNED: [&str; 13] = [
     "archival_docs",
     "archival_manifests",
@@ -42,9 +46,12 @@ pub(crate) const OWNED: [&str; 13] = [
     "schedules",
     "tool_sets",
 ];
-/// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
-/// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made;
-/// `forgets` holds manifests of what was forgotten; `directory` and `departures` tell where agents of several places are.
+/// Collections in which agents have no rows in this test, or whose rows belong to no single agent.
+/// `derived_from` connects chunks and summaries with messages and is checked through both ends.
+/// `archival_parts` contains vectors of long documents, but only during their ingest.
+/// `recall_vectors` contains vectors of a model, and `recall_marks` the progress of their
+/// computation. `forgets` contains manifests of forget operations. `directory` and `departures`
+/// record the databases of agents.
 pub(crate) const NOBODYS: [&str; 8] = [
     "archival_parts",
     "departures",
@@ -56,17 +63,17 @@ pub(crate) const NOBODYS: [&str; 8] = [
     "vctx_meta",
 ];
 
-/// One who keeps secrets and looks for those of others.
+/// An agent that stores secrets, with the names of its objects.
 pub(crate) struct Keeper {
     pub(crate) agent: Agent,
     pub(crate) metrics: &'static str,
-    /// Key of its core: the name, with the tenant before it if there is one.
+    /// Key of the agent's core document: the agent's name, after its tenant if it has one.
     pub(crate) scope: &'static str,
     pub(crate) names: Names,
 }
 
-/// Everything that an agent may keep, with its word in it. Keys, blocks, documents and sentences are the same for everybody but
-/// for the word.
+/// Creates an agent and stores every kind of data for it, with its secret word in each text. Keys,
+/// blocks, documents and sentences are the same for all agents, except for the agent's secret word.
 pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static str) -> Keeper {
     let word = format!("quox{}", scope.replace(':', ""));
     let text = |sentence: &str| format!("{sentence} {word} keeper of the lighthouse.");
@@ -112,7 +119,8 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
         (0..6).map(|n| json!({"content": text(&format!("Note {n} of the"))})).collect();
     entries.push(json!({"content": text(&"The ledger of the harbour is long. ".repeat(1_500))}));
     call("write_recall", "same-notes", json!({"entries": entries})).await;
-    // The long one is spooled.
+    // The result is so long that the server spools it: keeps it in recall storage and shows only
+    // its beginning.
     let ledger =
         call("search_recall", "same-ledger", json!({"query": "ledger", "limit": 1, "whole": true}))
             .await;
@@ -173,7 +181,7 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     Keeper { agent, metrics, scope, names }
 }
 
-/// Names of nobody, each in the form of one that is somebody's.
+/// Returns names that no agent has, each in the format of a real name.
 pub(crate) fn nobody(like: &Names) -> Names {
     let other = |text: &str| text.replace(&like.word, "quoxnobody");
     let token = |text: &str| {
@@ -201,7 +209,7 @@ pub(crate) fn nobody(like: &Names) -> Names {
     }
 }
 
-/// All rows of an agent, by collection; the list of collections is the database's own.
+/// Returns all rows of an agent, by collection; asks the database for the list of collections.
 pub(crate) async fn rows(database: &Database, scope: &str) -> BTreeMap<String, Vec<Value>> {
     let listed = database.call("GET", "/_api/collection", &Value::Null).await.ok();
     let names = listed["result"].as_array().expect("collections").iter();
@@ -223,7 +231,7 @@ pub(crate) async fn rows(database: &Database, scope: &str) -> BTreeMap<String, V
     all
 }
 
-/// Texts of some rows that are long enough to belong to one alone, and no times.
+/// Returns those texts of rows that are long enough to be unique, except times.
 pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
     fn walk(value: &Value, found: &mut BTreeSet<String>) {
         match value {

@@ -1,4 +1,5 @@
-//! Engine and server with a proxy between them that kills one of them, or both, at a byte by chance.
+//! Runs engine and server with a proxy between them. The proxy kills one or both of these processes
+//! at a random byte of their traffic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use crate::chance::Chance;
 use crate::home::{Home, Process, TORN_TAIL};
 use crate::proxy::{Phase, Proxy};
 
-/// Who is killed.
+/// The processes that are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Server,
@@ -35,7 +36,7 @@ impl Stage {
         Stage { home, engine, server, writes, hit: Arc::default() }
     }
 
-    /// Arms the proxy: at this byte these processes die.
+    /// Arms the proxy to kill the given processes at the given byte.
     pub(crate) fn arm(&self, victim: Victim, phase: Phase, byte: u64, pause: Duration) {
         let (engine, server) = (self.engine.clone(), self.server.clone());
         let hit = Arc::clone(&self.hit);
@@ -51,7 +52,7 @@ impl Stage {
         self.writes.at_byte(phase, byte, pause, Box::new(action));
     }
 
-    /// Starts again whatever is dead.
+    /// Restarts dead processes.
     pub(crate) async fn revive(&mut self, stream: bool) {
         if self.engine.ended().is_some() {
             self.engine = self.home.engine().await;
@@ -63,31 +64,34 @@ impl Stage {
     }
 }
 
-/// A server whose every write is a stream transaction, or only its evictions.
+/// Starts a server that writes all changes, or only its evictions, in stream transactions.
 async fn start_server(home: &Home, stream: bool) -> Process {
     let mode = if stream { "stream" } else { "auto" };
     let mut tuning = eager();
     tuning.environment.push(("VCTX_STORE__WRITE_MODE".into(), mode.into()));
     let server = home.server("vctx.sock", "rw.sock", "engine-ro.sock", &tuning).await;
-    // What a dead engine makes of calls and reads.
+    // A server without its engine logs these warnings.
     for text in ["call failed", "read failed", "a job failed"] {
         server.expect(text);
     }
     server
 }
 
-/// Waits until a process of the stage is gone.
+/// Waits until the proxy has killed the engine or the server.
 pub(crate) async fn somebody_dies(stage: &Stage) {
     while stage.hit.lock().expect("a phase").is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    // The engine's death is for the server to survive; only a restart helps it.
+    // If only the engine died, the server still runs. So this function returns as soon as one of
+    // them has ended.
     while stage.engine.ended().is_none() && stage.server.ended().is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
-/// Where to kill: half between begin and commit, a quarter between commit and its reply, the rest anywhere else.
+/// Chooses the phase of the traffic, the byte and the pause of a kill: about half of the kills
+/// happen between the beginning and the commit of a transaction, a quarter between the commit and
+/// its reply, the rest in other phases.
 pub(crate) fn choose(chance: &mut Chance, bytes: &BTreeMap<Phase, u64>) -> (Phase, u64, Duration) {
     let phase = match chance.below(20) {
         0..9 => Phase::BeginToCommit,
@@ -98,7 +102,8 @@ pub(crate) fn choose(chance: &mut Chance, bytes: &BTreeMap<Phase, u64>) -> (Phas
         _ => Phase::Outside,
     };
     let most = bytes.get(&phase).copied().unwrap_or(0);
-    // Half of the kills that fall upon waiting fall into the engine's work, before the first byte of its answer.
+    // In phases that wait for the engine, half of the kills happen before the first byte of its
+    // answer, while the engine works.
     let waiting = matches!(phase, Phase::CommitToReply | Phase::OneRequestUnanswered);
     let byte = if waiting && chance.below(2) == 0 { 0 } else { chance.below(most) };
     (phase, byte, Duration::from_micros(chance.below(3_000)))

@@ -1,4 +1,4 @@
-//! A proxy that does not tell the truth: what the engine answered is changed on the way, or it is not asked at all.
+//! A falsifying proxy, which changes the engine's answers, or answers without asking the engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::proxy::{Exchange, exchange_of, message, reply_of};
 
-/// What is told instead of an answer.
+/// A falsified answer.
 pub(crate) struct Told {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -23,12 +23,12 @@ impl Told {
     }
 }
 
-/// Given a request, and what the engine answered to it, what is told.
+/// A function that falsifies the engine's answer to a request.
 type Lie = dyn Fn(&Exchange, &mut Told) + Send + Sync;
-/// Given a request, what is told without asking the engine.
+/// A function that answers a request without the engine; with `None` the engine answers.
 type Instead = dyn Fn(&Exchange) -> Option<Told> + Send + Sync;
 
-/// The proxy; it ends with this value.
+/// A falsifying proxy, which ends when this value is dropped.
 pub(crate) struct Liar {
     task: JoinHandle<()>,
 }
@@ -40,7 +40,7 @@ impl Drop for Liar {
 }
 
 impl Liar {
-    /// Changes answers.
+    /// Starts a proxy that changes the engine's answers.
     pub(crate) fn changing(
         socket: &Path,
         upstream: &Path,
@@ -49,7 +49,7 @@ impl Liar {
         Self::start(socket, upstream, Arc::new(|_| None), Arc::new(lie))
     }
 
-    /// Answers some requests by itself.
+    /// Starts a proxy that answers some requests itself.
     pub(crate) fn instead(
         socket: &Path,
         upstream: &Path,
@@ -59,7 +59,7 @@ impl Liar {
     }
 
     fn start(socket: &Path, upstream: &Path, instead: Arc<Instead>, lie: Arc<Lie>) -> Liar {
-        // One that a liar before left behind.
+        // Removes the socket file of an earlier proxy.
         drop(std::fs::remove_file(socket));
         let listener = UnixListener::bind(socket).expect("the liar listens");
         let upstream = upstream.to_owned();

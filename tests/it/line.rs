@@ -1,4 +1,5 @@
-//! `vctx mcp` as a client starts it, or on a socket: JSON lines in, JSON lines out, nothing else; and the servers that such clients leave behind.
+//! A client of `vctx mcp`, on stdin and stdout or on a socket. The client sends and receives JSON
+//! lines. This file also finds and kills the servers that such clients start.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,28 +16,28 @@ use tokio::time::timeout;
 
 use crate::home::{Home, Tuning, command};
 
-/// Longest wait for one line, with the start of a server on a busy machine on the way.
+/// Maximum time until a line arrives, including the start of a server on a busy machine.
 const LINE_MAX: Duration = Duration::from_secs(90);
-/// Longest wait for a process to appear or to go.
+/// Maximum time until a process has started or ended.
 const PROCESS_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Socket of all clients and servers of a home.
+/// Name of the socket that all clients and servers of a test directory use.
 const SOCKET: &str = "vctx.sock";
 
-/// One client's process.
+/// One MCP client: its connection and, without a socket, its process.
 pub(crate) struct Line {
-    /// The process, unless the client came to a socket.
+    /// The process, unless the client uses a socket.
     child: Option<Child>,
     input: Box<dyn AsyncWrite + Send + Unpin>,
     output: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     next: u64,
-    /// Added to the parameters of each request: what the lifecycle without `initialize` wants.
+    /// Parameters that a client without `initialize` adds to each request.
     meta: Option<Value>,
 }
 
 impl Line {
-    /// Starts a client without a word.
+    /// Starts a client and sends no message.
     pub(crate) fn start(home: &Home, arguments: &[&str], tuning: &Tuning) -> Line {
         let mut program = command(tuning);
         program.arg("mcp").arg("--socket").arg(home.path(SOCKET));
@@ -62,13 +63,13 @@ impl Line {
         Line { child, input: Box::new(input), output, next: 1, meta: None }
     }
 
-    /// A client on a socket, without a word.
+    /// Connects a client to a socket; it has sent no message yet.
     pub(crate) async fn connect(socket: &Path) -> Line {
         let (output, input) = UnixStream::connect(socket).await.expect("it listens").into_split();
         Line::over(None, input, output)
     }
 
-    /// Starts a client that begins with `initialize`; answers the server's answer too.
+    /// Starts a client and sends `initialize`.
     pub(crate) async fn initialized(home: &Home, arguments: &[&str]) -> Line {
         let mut line = Line::start(home, arguments, &Tuning::default());
         line.initialize("2025-11-25").await;
@@ -83,12 +84,14 @@ impl Line {
         answer
     }
 
-    /// The first answer to `initialize`, whatever it says; one that is turned away may not even get its word in.
+    /// Sends `initialize` and returns the answer, which may be an error. The server may disconnect
+    /// a client that it refuses before the client has sent anything.
     pub(crate) async fn try_initialize(&mut self, version: &str) -> Value {
         let about = json!({"name": "it", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": about});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-        // A line that nobody reads any more is as good as one that is refused.
+        // A write to a closed connection is no error here, because the client may have been
+        // refused.
         drop(self.input.write_all(format!("{message}\n").as_bytes()).await);
         self.next = 2;
         let line = timeout(LINE_MAX, self.output.next_line()).await.expect("a line in time");
@@ -96,7 +99,8 @@ impl Line {
         serde_json::from_str(&line).unwrap_or_default()
     }
 
-    /// From now on each request carries its own version and client.
+    /// From this call on, each request itself contains the protocol version and the client's name,
+    /// like the requests of a client that does not use `initialize`.
     pub(crate) fn without_initialize(&mut self, version: &str) {
         self.meta = Some(json!({
             "io.modelcontextprotocol/protocolVersion": version,
@@ -111,7 +115,14 @@ impl Line {
         self.input.flush().await.expect("the client reads");
     }
 
-    /// Sends a request and answers its id.
+    /// Sends a line that need not be a message of the protocol.
+    pub(crate) async fn send_bytes(&mut self, line: &[u8]) {
+        self.input.write_all(line).await.expect("the client reads");
+        self.input.write_all(b"\n").await.expect("the client reads");
+        self.input.flush().await.expect("the client reads");
+    }
+
+    /// Sends a request and returns its id.
     pub(crate) async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -127,16 +138,15 @@ impl Line {
         id
     }
 
-    /// The next line, which must be a message of the protocol.
+    /// Reads the next line, which must be a message of the protocol.
     pub(crate) async fn read(&mut self) -> Value {
-        let line = timeout(LINE_MAX, self.output.next_line()).await.expect("a line in time");
-        let line = line.expect("a line").expect("a client that has not ended");
+        let line = self.next_line().await.expect("a client that has not ended");
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
         message
     }
 
-    /// A request and its answer.
+    /// Sends a request and returns its answer.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params).await;
         let answer = self.read().await;
@@ -144,12 +154,12 @@ impl Line {
         answer
     }
 
-    /// A tool call and its result, whether it went well or not.
+    /// Calls a tool and returns the result, success or error.
     pub(crate) async fn tool(&mut self, name: &str, arguments: Value) -> Value {
         self.tool_with(name, arguments, None).await
     }
 
-    /// The same with an idempotency key of the client's own.
+    /// Calls a tool with an idempotency key that the client chooses.
     pub(crate) async fn tool_with(
         &mut self,
         name: &str,
@@ -165,7 +175,8 @@ impl Line {
         let result = answer["result"].clone();
         let text = result["content"][0]["text"].as_str().expect("a text");
         let told = &result["structuredContent"];
-        // What a dialect tells in its own words stands there too.
+        // If the tool's answer is a text in this dialect, the content of the MCP result is this
+        // text.
         let worded = [&told["result"]["text"], &told["text"]].into_iter().find_map(Value::as_str);
         match worded {
             Some(worded) => assert_eq!(text, worded, "{told:#}"),
@@ -177,14 +188,15 @@ impl Line {
         result
     }
 
-    /// A tool call that must go well: its structured content.
+    /// Checks that a tool call succeeded, and returns its structured content.
     #[track_caller]
     pub(crate) fn done(result: Value) -> Value {
         assert_eq!(result["isError"], false, "{result:#}");
         result["structuredContent"].clone()
     }
 
-    /// A tool call that must be refused in band: its structured content.
+    /// Checks that a tool call was refused by a tool result with this error code, and returns the
+    /// structured content.
     #[track_caller]
     pub(crate) fn refused(result: &Value, code: &str) -> Value {
         let told = result["structuredContent"].clone();
@@ -197,7 +209,19 @@ impl Line {
         told
     }
 
-    /// Closes stdin and waits for the end, which must be a good one; nothing but protocol was said until then.
+    /// Waits until the other side has closed the connection without a message.
+    pub(crate) async fn assert_disconnected(mut self) {
+        assert_eq!(self.next_line().await, None);
+    }
+
+    /// Reads the next line, or `None` if the server has closed the connection.
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
+        let line = timeout(LINE_MAX, self.output.next_line()).await.expect("a line in time");
+        line.expect("a readable line")
+    }
+
+    /// Closes the client's input and waits for a successful exit; all remaining output must be
+    /// protocol messages.
     pub(crate) async fn leave(self) {
         let Line { child, mut input, mut output, .. } = self;
         input.shutdown().await.expect("the client reads");
@@ -210,7 +234,8 @@ impl Line {
     }
 }
 
-/// The servers that clients of a home have started; what is left of them is killed by id in the end.
+/// The servers that clients in a test directory have started. At the end, the servers that still
+/// run are killed by process id.
 pub(crate) struct Servers<'a> {
     home: &'a Home,
 }
@@ -220,7 +245,7 @@ impl<'a> Servers<'a> {
         Servers { home }
     }
 
-    /// Their ids: processes that serve on this home's socket.
+    /// Returns the ids of the processes that serve on the socket of this directory.
     pub(crate) fn ids(&self) -> Vec<u32> {
         let socket = self.home.path(SOCKET);
         let socket = socket.to_str().expect("a plain path");
@@ -235,7 +260,7 @@ impl<'a> Servers<'a> {
         .collect()
     }
 
-    /// The only one.
+    /// Returns the id of the only server; fails if there is not exactly one.
     #[track_caller]
     pub(crate) fn only(&self) -> u32 {
         let ids = self.ids();
@@ -243,23 +268,23 @@ impl<'a> Servers<'a> {
         ids[0]
     }
 
-    /// What they wrote to their log.
+    /// Returns the log text of the servers.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.home.path("data/server.log")).unwrap_or_default()
     }
 
-    /// How many of them came to serve.
+    /// Returns the number of servers that became ready.
     pub(crate) fn served(&self) -> usize {
         self.said().matches("vctx listens on").count()
     }
 
-    /// SIGKILL for one.
+    /// Sends SIGKILL to one server.
     pub(crate) fn kill(&self, id: u32) {
         let killed = std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status();
         assert!(killed.expect("kill runs").success());
     }
 
-    /// Waits until none is left.
+    /// Waits until no server is left.
     pub(crate) async fn gone(&self) {
         let until = Instant::now() + PROCESS_MAX;
         while !self.ids().is_empty() {
@@ -272,7 +297,7 @@ impl<'a> Servers<'a> {
 impl Drop for Servers<'_> {
     fn drop(&mut self) {
         for id in self.ids() {
-            // It may have ended by itself.
+            // `kill` fails if the process has already ended, which is no error here.
             drop(std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status());
         }
         if std::thread::panicking() {

@@ -1,4 +1,5 @@
-//! Under load: many clients at once while the one process that is server and database is killed or told to stop, again and again.
+//! Tests the server under load: many concurrent clients write, while the one process that contains
+//! the server and its engine is repeatedly killed or stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +12,14 @@ use crate::count;
 use crate::home::{Home, TORN_TAIL};
 use crate::talk::{Agent, said};
 
-/// Clients, each with an agent of its own, so that their commits share groups.
+/// Number of clients. Each has its own agent, so that their commits are concurrent and can be
+/// synced in groups.
 const CLIENTS: u64 = 8;
-/// Longest wait for one call through kills and restarts.
+/// Maximum time until a call succeeds, including kills and restarts.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
-/// Appends until it is told to stop; gives what was answered, and how often an answer was a replay.
+/// Appends messages until stopped; returns the agent, the answered texts, and the number of
+/// replayed answers.
 async fn append(agent: Agent, stop: Arc<AtomicBool>) -> (Agent, Vec<String>, u64) {
     let (mut answered, mut replayed) = (Vec::new(), 0);
     while !stop.load(Ordering::SeqCst) {
@@ -32,7 +35,7 @@ async fn append(agent: Agent, stop: Arc<AtomicBool>) -> (Agent, Vec<String>, u64
                     replayed += u64::from(answer.body["replayed"] == true);
                     break;
                 }
-                // Not ready yet, or about to stop.
+                // A status of 503 means that the server is not ready yet, or about to stop.
                 Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text),
                 Err(_) => {}
             }

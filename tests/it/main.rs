@@ -1,4 +1,5 @@
-//! The promises of the server, shown on real processes, real sockets and real SIGKILLs; one module for each promise.
+//! Tests the server's promises with real processes, real sockets and real SIGKILLs; one module for
+//! each promise.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,7 +19,7 @@ mod line;
 mod model;
 mod needs;
 mod outside;
-#[path = "../../src/core/tests/core/policy/provider.rs"]
+#[path = "../core/policy/provider.rs"]
 mod provider;
 mod proxy;
 mod scripted;
@@ -89,6 +90,7 @@ mod readme;
 mod recall;
 mod reindex;
 mod releases;
+mod repeats;
 mod report;
 mod retention;
 mod setup;

@@ -1,4 +1,5 @@
-//! MCP over a real child process: both lifecycles, every tool, keys and revisions, and the server that clients start and share.
+//! Tests MCP over a real child process: both lifecycles (with and without `initialize`), every
+//! tool, keys and revisions, and the server that clients start and share.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::home::{Home, Tuning};
 use crate::line::{Line, Servers};
 use crate::talk::{Agent, said};
 
-/// Arguments with which each tool does something on an agent of its own.
+/// Returns valid arguments for a tool; the test calls each tool for a new agent.
 fn arguments(tool: &str) -> Value {
     match tool {
         "store_core" => json!({"block_id": "human", "content": "Likes tea."}),
@@ -213,7 +214,8 @@ async fn a_key_of_the_client_makes_a_call_safe_to_repeat() {
     assert_eq!(first["_meta"]["vctx/idempotency-key"], "call-1");
     let first = Line::done(first);
     assert_eq!((&first["retry_safe"], &first["replayed"]), (&json!(true), &json!(false)));
-    // Another process, as after a restart of the client: it has seen no revision.
+    // A new client process knows no revision. It needs none to get the stored answer of an earlier
+    // call, because the idempotency key is enough.
     let mut other = Line::initialized(&home, &[]).await;
     for line in [&mut line, &mut other] {
         let again = Line::done(line.tool_with("append_fifo", call.clone(), Some("call-1")).await);
@@ -288,11 +290,13 @@ async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
     assert_eq!(told.get("current"), None);
     assert!(told["next"].as_str().is_some_and(|next| next.contains("call again")), "{told:#}");
     Line::done(line.tool("ingest_archival", document).await);
-    // The memory itself was only added to: what this client saw of it still holds.
+    // After this client read the memory, data was only added to it, so the server still accepts the
+    // client's revision.
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
     line.leave().await;
 
-    // Another conversation that knows nothing of the document does not overwrite it unseen.
+    // A client of another conversation cannot overwrite the document, because this client has not
+    // seen the document yet.
     let mut other = Line::initialized(&home, &["--agent", "ada"]).await;
     let document = arguments("ingest_archival");
     let refused = other.tool("ingest_archival", document.clone()).await;
@@ -310,13 +314,14 @@ async fn an_answer_about_something_else_hides_no_change_of_a_block() {
     Line::done(line.tool("store_core", block("Likes tea.")).await);
     let ada = Agent::at(home.wire("vctx.sock"), "ada");
     ada.done("store_core", &block("Likes coffee.")).await;
-    // These answers carry newer revisions, and say nothing of the block.
+    // The next answers contain newer revisions, but do not show the block, so the client still
+    // counts as not having seen it.
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
     Line::done(line.tool("search_recall", json!({"query": "harbour"})).await);
     let told =
         Line::refused(&line.tool("store_core", block("Likes milk.")).await, "REVISION_STALE");
     assert!(told["current"]["blocks"]["human"].to_string().contains("Likes coffee."), "{told:#}");
-    // Now it was seen.
+    // After this answer the client has seen the block.
     Line::done(line.tool("store_core", block("Likes milk.")).await);
     line.leave().await;
 }
@@ -352,7 +357,7 @@ async fn calls_that_come_together_follow_each_other() {
 async fn two_clients_start_one_server_and_share_it() {
     let home = Home::new();
     let servers = Servers::of(&home);
-    // A file that a killed server left behind.
+    // A socket file left by a killed server.
     drop(UnixListener::bind(home.path("vctx.sock")).expect("a dead socket"));
     let mut one = Line::initialized(&home, &["--agent", "one", "--idle-exit-s", "2"]).await;
     let mut two = Line::initialized(&home, &["--agent", "two", "--idle-exit-s", "2"]).await;
@@ -366,7 +371,7 @@ async fn two_clients_start_one_server_and_share_it() {
     let server = servers.only();
     assert_eq!(servers.served(), 1);
 
-    // Both find it dead at once, and start one again.
+    // Both clients notice that the server is dead, and together start one new server.
     servers.kill(server);
     one.begin("tools/call", call()).await;
     two.begin("tools/call", call()).await;
@@ -385,7 +390,7 @@ async fn two_clients_start_one_server_and_share_it() {
     assert!(!home.path("vctx.sock").exists());
     assert!(servers.said().contains("no connection is open any more"));
 
-    // What was written is there for the next one.
+    // The next server shows the data that was written through the earlier servers.
     let mut three = Line::initialized(&home, &["--agent", "two", "--idle-exit-s", "2"]).await;
     let context = three.ask("resources/read", json!({"uri": "vctx://agent/two/context"})).await;
     let text = context["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
@@ -448,7 +453,8 @@ async fn a_server_that_cannot_start_says_why_and_where_its_log_is() {
 }
 
 #[cfg(feature = "full-tests")]
-/// A Python that has the official SDK: the one that is named, or the one that `.ci/run` makes.
+/// Returns a Python interpreter with the official SDK: the one that the environment variable names,
+/// or the one that `.ci/full` creates.
 fn python() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_MCP_PYTHON") {
         return Some(std::path::PathBuf::from(named));

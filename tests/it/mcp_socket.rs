@@ -1,4 +1,5 @@
-//! MCP on a Unix socket: many clients, each with a conversation of its own; resources of single entries, and prompts.
+//! Tests MCP on a Unix socket: many clients, each with its own conversation, resources that are
+//! single messages or chunks, and prompts.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -9,10 +10,12 @@ use crate::home::{Home, Process, Tuning, command};
 use crate::line::{Line, Servers};
 use crate::talk::Agent;
 
-/// Clients that a socket takes (`MCP_CLIENTS_MAX`).
+/// Maximum number of clients of a socket (`MCP_CLIENTS_MAX`).
 const CLIENTS_MAX: usize = vctx::limits::MCP_CLIENTS_MAX;
+/// Maximum length of a message, in bytes (`MCP_LINE_BYTES_MAX`).
+const MCP_LINE_BYTES_MAX: usize = vctx::limits::MCP_LINE_BYTES_MAX;
 
-/// `vctx mcp --listen` on a socket of this home.
+/// Starts `vctx mcp --listen` on a socket in the test's directory.
 async fn listening(home: &Home, socket: &str, arguments: &[&str]) -> Process {
     let mut program = command(&Tuning::default());
     program.arg("mcp").arg("--listen").arg(home.path(socket));
@@ -47,11 +50,11 @@ async fn many_clients_share_a_memory_and_each_has_seen_its_own() {
     let read = Line::done(two.tool("fetch_core", json!({"block_id": "human"})).await);
     assert_eq!(read["result"]["content"], "Likes tea.");
     Line::done(one.tool("store_core", store("Likes coffee.")).await);
-    // Two has seen the tea only.
+    // Client two has seen only the block about tea.
     let told = Line::refused(&two.tool("store_core", store("Likes milk.")).await, "REVISION_STALE");
     assert_eq!(told["current"]["blocks"]["human"], "Likes coffee.");
     Line::done(two.tool("store_core", store("Likes milk.")).await);
-    // One that speaks without `initialize` is served on the same socket.
+    // A client that does not send `initialize` is served on the same socket too.
     let mut three = Line::connect(&home.path("mcp/mcp.sock")).await;
     three.without_initialize("2026-07-28");
     let read = Line::done(three.tool("fetch_core", json!({"block_id": "human"})).await);
@@ -69,7 +72,7 @@ async fn many_clients_share_a_memory_and_each_has_seen_its_own() {
 async fn one_client_too_many_is_told_so_and_a_place_that_is_left_is_taken() {
     let home = Home::new();
     let process = listening(&home, "mcp.sock", &[]).await;
-    process.expect("a client was turned away");
+    process.expect("a client was refused");
     let mut lines = Vec::new();
     for _ in 0..CLIENTS_MAX {
         lines.push(client(&home, "mcp.sock").await);
@@ -78,7 +81,8 @@ async fn one_client_too_many_is_told_so_and_a_place_that_is_left_is_taken() {
     let told = refused.read().await;
     assert_eq!(told["error"]["code"], -32000, "{told:#}");
     lines.pop().expect("a client").leave().await;
-    // The place is free when the connection has ended there too.
+    // A permit for a further client becomes free only when the server has closed the old
+    // connection, so the test tries repeatedly.
     let mut taken = None;
     for _ in 0..200 {
         let mut line = Line::connect(&home.path("mcp.sock")).await;
@@ -98,6 +102,56 @@ async fn one_client_too_many_is_told_so_and_a_place_that_is_left_is_taken() {
         0,
         "no client asked for anything that needs a server"
     );
+    assert!(process.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_is_no_message_is_answered_and_the_next_one_is_served() {
+    let home = Home::new();
+    let process = listening(&home, "mcp.sock", &[]).await;
+    let mut line = client(&home, "mcp.sock").await;
+    let (deep, long) = ("[".repeat(1_000), vec![b'a'; MCP_LINE_BYTES_MAX]);
+    for (bad, code) in [
+        (&b"{\"jsonrpc\": \"2.0\""[..], -32700),
+        (deep.as_bytes(), -32700),
+        (b"\"\xff\"", -32700),
+        (&long, -32700),
+        (b"[1, 2]", -32600),
+    ] {
+        line.send_bytes(bad).await;
+        let answer = line.read().await;
+        assert_eq!(answer["error"]["code"], code, "{answer:#}");
+        assert_eq!(answer["id"], serde_json::Value::Null, "{answer:#}");
+        assert!(line.ask("tools/list", json!({})).await["result"].is_object());
+    }
+    line.leave().await;
+    assert!(process.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_say_nothing_leave_their_places_to_others() {
+    let home = Home::new();
+    let process = listening(&home, "mcp.sock", &[]).await;
+    process.expect("a client was refused");
+    // One client more than there are places. A second one is refused if the connection by which
+    // `listening` found the socket ready still holds a place.
+    let mut silent = Vec::new();
+    for _ in 0..=CLIENTS_MAX {
+        silent.push(Line::connect(&home.path("mcp.sock")).await);
+    }
+    let mut refused = 0;
+    for mut line in silent {
+        if let Some(text) = line.next_line().await {
+            assert!(text.contains("-32000"), "{text}");
+            refused += 1;
+        }
+        line.assert_disconnected().await;
+    }
+    assert!((1..=2).contains(&refused), "{refused} clients were refused");
+    // Without the silent clients' places, at most one of these two is served.
+    let (one, two) = (client(&home, "mcp.sock").await, client(&home, "mcp.sock").await);
+    one.leave().await;
+    two.leave().await;
     assert!(process.stop().await.success());
 }
 
@@ -184,7 +238,7 @@ async fn a_dialect_is_told_in_its_own_words_and_knows_no_other_names() {
         missing["content"][0]["text"],
         "The path /memories/a does not exist. Please provide a valid path."
     );
-    // Neither look has made the agent; the first file does.
+    // Reads did not create the agent; the creation of the first file creates it.
     assert_eq!(home.wire("vctx.sock").get("/v1/agents/ada").await.code(), "AGENT_NOT_FOUND");
     let create = |path: &str| json!({"command": "create", "path": path, "file_text": "Tea."});
     Line::done(line.tool("memory", create("/memories/sea/human")).await);
@@ -192,7 +246,9 @@ async fn a_dialect_is_told_in_its_own_words_and_knows_no_other_names() {
     let rename =
         json!({"command": "rename", "old_path": "/memories/sea", "new_path": "/memories/land"});
     Line::done(line.tool("memory", rename).await);
-    // Somebody else writes into the directory: who has not seen that is told, and may then go on.
+    // Another client has changed a file in the directory. A client that has not seen the change
+    // cannot delete the directory: it gets an error. The error shows the changed file, so the
+    // client may then repeat the call.
     let ada = Agent::at(home.wire("vctx.sock"), "ada");
     ada.done("core_memory_append", &json!({"label": "land..boat", "content": "Blue."})).await;
     let delete = json!({"command": "delete", "path": "/memories/land"});
@@ -222,7 +278,8 @@ async fn a_dialect_is_told_in_its_own_words_and_knows_no_other_names() {
 }
 
 #[cfg(feature = "full-tests")]
-/// The SDK for TypeScript as `.ci/run` installs it, or where it is named.
+/// Returns the directory of the TypeScript SDK: the one that the environment variable names, or the
+/// one that `.ci/full` installs.
 fn sdk() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_MCP_NODE_MODULES") {
         return Some(PathBuf::from(named));
@@ -243,7 +300,7 @@ async fn the_official_typescript_sdk_drives_every_tool_over_pipes_and_over_a_soc
     let servers = Servers::of(&home);
     let process =
         listening(&home, "mcp.sock", &["--agent", "ts-socket", "--idle-exit-s", "30"]).await;
-    // Modules are looked for beside the script.
+    // Node resolves modules relative to the script, so the script is copied next to the SDK.
     let script = sdk.join("drive.mjs");
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.mjs");
     std::fs::copy(source, &script).expect("the script");

@@ -1,4 +1,7 @@
-//! Results as memories, by how like they are to a question, with the best at the edges; and what stands beside each vector, made once by one of several servers.
+//! Tests search results in three forms: with `memories` (each message together with its reply),
+//! ranked by similarity to a question, and ordered with the best ones first and last. Also tests
+//! that a vector row contains no text, and that only one of several servers computes the vectors of
+//! an agent.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +12,8 @@ use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
 use crate::vectors::{Model, all_made, log, tuned};
 
-/// Looks at a process that should end, and the pause between two.
+/// Maximum number of polls until a background process must have ended, and the pause between two
+/// polls.
 const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -21,7 +25,7 @@ fn rows(result: &Value) -> &Vec<Value> {
     result["results"].as_array().expect("results")
 }
 
-/// A server with a model; its configuration has these settings.
+/// Starts a server with an embedding model and the given settings.
 async fn server(home: &Home, socket: &str, settings: &[(&str, &str)]) -> Process {
     let mut tuning = tuned(home, "1");
     let owned = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -29,7 +33,7 @@ async fn server(home: &Home, socket: &str, settings: &[(&str, &str)]) -> Process
     home.server(socket, "engine.sock", "engine-ro.sock", &tuning).await
 }
 
-/// Roles and texts of a memory's fragments.
+/// Returns the role and the text of each message in one result of a search with `memories`.
 fn fragments(memory: &Value) -> Vec<(String, String)> {
     let fragments = memory["fragments"].as_array().expect("fragments").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -84,10 +88,11 @@ async fn a_memory_is_what_was_found_with_what_belongs_to_it() {
         let hit = memory["fragments"].as_array().expect("them").iter();
         let hit = hit.filter(|one| one["id"] == memory["id"]).collect::<Vec<_>>();
         assert_eq!(hit[0]["receipt"]["digest"], message["digest"]);
-        // Without a model nobody knows how like they are.
+        // Without an embedding model, the similarity of a result is unknown.
         assert!(memory["similarity"].is_null() && memory["score"].is_number(), "{memory}");
     }
-    // A memory comes back into the window like any result, and on a later page too.
+    // A search with `memories` copies its results into the window like any other search, also the
+    // results on later pages.
     let mut asked = json!({"query": "Swallow pier", "memories": true, "limit": 1});
     let mut seen = Vec::new();
     for _ in 0..2 {
@@ -134,7 +139,7 @@ async fn by_meaning_what_is_not_like_enough_is_left_out_and_the_rest_comes_in_or
     assert_eq!(usual["similarity_min"], 0.7);
     assert_eq!(rows(&usual).len(), above(0.7), "{usual}");
     assert_eq!(usual["below_similarity_min"], 5 - above(0.7));
-    // The usual way to search leaves nothing out.
+    // The default mode omits no result.
     let auto = search(&ada, &json!({"query": "tide turns at seven", "rehydrate": false})).await;
     assert_eq!((rows(&auto).len(), &auto["similarity_min"]), (5, &Value::Null), "{auto}");
     first.stop().await;
@@ -184,7 +189,8 @@ async fn the_best_stands_at_the_edges_of_what_is_shown_and_of_what_comes_back() 
     let seqs: Vec<u64> = rows(&placed).iter().filter_map(|row| row["copy_seq"].as_u64()).collect();
     assert!(seqs.len() == 5 && seqs.windows(2).all(|two| two[0] < two[1]), "{seqs:?}");
     home.assert_verified("vctx.sock", "ada");
-    // Without being asked the window is as it was said.
+    // Without the argument `order`, the copies in the window keep the order of the original
+    // messages.
     let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await;
     log(&bob, &texts).await;
     search(&bob, &json!({"query": words.join(" ")})).await;
@@ -238,6 +244,7 @@ async fn a_vector_says_what_it_is_of_and_holds_no_text() {
     assert_eq!(kept.len(), 3);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_servers_one_makes_the_vectors_of_an_agent() {
     let home = Home::new();
@@ -254,7 +261,9 @@ async fn of_two_servers_one_makes_the_vectors_of_an_agent() {
     all_made(&home, "ada", &texts).await;
     let asked = model.asked();
     assert!(asked < texts.len() * 3 / 2, "{asked} texts were embedded for {}", texts.len());
-    // None of them is in the way of the next who comes when they are gone.
+    // The lease for the computation of vectors names its owner by a long random id. No two
+    // processes have the same id, so the next process recognizes that the lease of an ended process
+    // is not its own.
     let claim = "FOR m IN recall_marks RETURN m.claim.by";
     let by = home.database().row(claim, json!({})).await;
     assert!(by.as_str().is_some_and(|by| by.len() >= 32), "{by}");

@@ -1,4 +1,5 @@
-//! A scripted model on a Unix socket: one endpoint in the shape of the OpenAI API, as slow as a test wants it.
+//! A scripted model on a Unix socket: an endpoint of the OpenAI API that is as slow as a test
+//! needs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use tokio::task::JoinHandle;
 
 use crate::home::Tuning;
 
-/// Longest request read, in bytes.
+/// Maximum length of a request that the model reads, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
-/// What the model always says.
+/// The model's constant answer.
 pub(crate) const SUMMARY: &str = "- The tide turns at seven.\n- The scripted model was here.";
 
-/// The model; it ends with this value.
+/// The scripted model, which ends when this value is dropped.
 pub(crate) struct Model {
     socket: PathBuf,
     asked: Arc<AtomicUsize>,
@@ -27,12 +28,12 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Answers each request after the given time.
+    /// Starts a model that gives the constant answer to each request, after the given time.
     pub(crate) fn start(socket: &Path, after: Duration) -> Model {
         Model::saying(socket, after, &[SUMMARY])
     }
 
-    /// The same with other answers, in this order; the last one again and again.
+    /// Starts a model that gives the listed answers in order and repeats the last one.
     pub(crate) fn saying(socket: &Path, after: Duration, texts: &[&str]) -> Model {
         let texts: Arc<[String]> = texts.iter().map(|text| (*text).to_owned()).collect();
         let listener = UnixListener::bind(socket).expect("the model listens");
@@ -48,17 +49,18 @@ impl Model {
         Model { socket: socket.to_owned(), asked, answered, task }
     }
 
-    /// Requests that came.
+    /// Returns the number of requests that the model received.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Requests that were answered.
+    /// Returns the number of requests that the model answered.
     pub(crate) fn answered(&self) -> usize {
         self.answered.load(Ordering::SeqCst)
     }
 
-    /// A server's configuration with this model in it, written to a file.
+    /// Writes a configuration file for a server that uses this model; returns the options of such a
+    /// server.
     pub(crate) fn tuning(&self, file: &Path) -> Tuning {
         let text = format!("[model]\nsocket = {:?}\nmodel = \"scripted\"\n", self.socket);
         std::fs::write(file, text).expect("a configuration");
@@ -96,7 +98,7 @@ async fn answer(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    // A server that was killed meanwhile does not listen any more.
+    // The write fails if the server was killed meanwhile, which is no error here.
     drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
 }
 

@@ -1,6 +1,7 @@
-//! What a test needs of its machine: without it the test is left out at a desk and fails in CI.
+//! Handles a test that requires something that the machine lacks: on a developer's machine the test
+//! is skipped, in CI it fails.
 
-/// Says that a test is left out. In CI (`CI` is set) nothing may be left out.
+/// Reports that a test is skipped. In CI (`CI` is set) a skipped test fails.
 pub(crate) fn left_out(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "CI must not leave this out: {why}");
     println!("left out: {why}");

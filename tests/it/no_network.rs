@@ -1,4 +1,5 @@
-//! No network: the contract holds where there is no interface at all, and no process of ours ever opens an internet socket.
+//! Checks that the API contract is met without any network interface, and that no vctx process
+//! opens an internet socket.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +9,7 @@ use crate::needs::left_out;
 use crate::strace;
 use crate::talk::Agent;
 
-/// Set in the inner run, which has no interface.
+/// Environment variable that is set in the inner run of the test, which has no network interface.
 const INSIDE: &str = "IT_WITHOUT_INTERFACE";
 
 fn has_interfaces() -> bool {

@@ -1,4 +1,6 @@
-//! One effect: beats, searches that bring back, and ingests of one document from many callers on two servers at once.
+//! Tests that calls with the same idempotency key together have the effect of one call: many
+//! concurrent callers on two servers send heartbeats, searches with copies, and ingests of one
+//! document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,9 +14,9 @@ use crate::talk::{Agent, key};
 use crate::truths::{assert_archive, assert_chains, assert_log, assert_vectors, assert_view};
 use crate::wire::Answer;
 
-/// Callers at once, half of them on each server.
+/// Number of concurrent callers, half of them on each server.
 const CALLERS: usize = 12;
-/// Times a call is sent with its key before the test gives up.
+/// Maximum number of times that a call is sent with its key before the test fails.
 const SENDS_MAX: usize = 200;
 
 /// Two servers on one engine.
@@ -38,12 +40,13 @@ impl Pair {
         (Pair { home, _processes: vec![engine, first, second] }, ada)
     }
 
-    /// The agent on a connection of its own to one of the servers.
+    /// Returns the agent on a separate connection to one of the servers.
     fn caller(&self, number: usize) -> Agent {
         Agent::at(self.home.wire(["a.sock", "b.sock"][number % 2]), "ada")
     }
 
-    /// The same tool by everybody at once; `call` gives arguments, key and revision of each. Answers in the order of the callers.
+    /// Lets all callers call the same tool concurrently; `call` returns arguments, key and revision
+    /// for each caller. Returns the answers in the order of the callers.
     async fn all_at_once(
         &self,
         tool: &'static str,
@@ -61,7 +64,7 @@ impl Pair {
     }
 }
 
-/// Sends a call with its key until it is not told to do so again.
+/// Repeats a call with its key until the answer does not request a retry.
 async fn settled(
     agent: &Agent,
     tool: &str,
@@ -92,7 +95,7 @@ async fn beats_from_everywhere_count_each_once() {
     let depths: BTreeSet<u64> =
         answers.into_iter().map(|a| number(&a.ok()["result"]["chain_depth"])).collect();
     assert_eq!(depths, (1..=CALLERS as u64).collect(), "each beat is another step of one chain");
-    // One beat that everybody sends for it is one.
+    // A heartbeat that all callers send with one key counts once.
     let answers =
         pair.all_at_once("record_heartbeat", |_| (go.clone(), "one beat".into(), "*".into())).await;
     let bodies: Vec<Value> = answers.into_iter().map(Answer::ok).collect();
@@ -101,7 +104,7 @@ async fn beats_from_everywhere_count_each_once() {
     assert!(bodies.iter().all(|body| body["result"] == bodies[0]["result"]));
     assert_eq!(bodies[0]["result"]["chain_depth"], CALLERS as u64 + 1);
     assert_eq!(ada.state().await["heartbeat"]["chain"]["depth"], CALLERS as u64 + 1);
-    // Everybody gives control back: there is one chain to end.
+    // All callers yield, but only one heartbeat chain ends, because there is only one.
     let back = json!({"state": "yield"});
     let answers = pair.all_at_once("record_heartbeat", |_| (back.clone(), key(), "*".into())).await;
     let ends =
@@ -124,7 +127,8 @@ async fn what_everybody_finds_comes_back_once() {
     let entries = database.counts().await["recall"].clone();
     for round in 0..3 {
         let before = number(&ada.again().state().await["tokens"]["occupancy"]);
-        // Different lists of the same entries, and one key that two callers share.
+        // The searches find the same entries but return lists of different lengths. Each pair of
+        // callers shares a key.
         let answers = pair
             .all_at_once("search_recall", |number| {
                 let limit = 3 + number / 2 % 4;
@@ -147,7 +151,8 @@ async fn what_everybody_finds_comes_back_once() {
         assert!(copies.values().all(|seqs| seqs.len() == 1), "a copy twice: {copies:?}");
         let state = ada.again().state().await;
         assert_eq!(number(&state["queue"]["count"]), copies.len() as u64);
-        // What is replayed was added once; everything that was added stands in the window.
+        // Searches with the same key added their copies only once, and all added copies are in the
+        // window.
         let mut added = BTreeMap::new();
         for body in &bodies {
             added.insert(
@@ -193,7 +198,8 @@ async fn of_many_ingests_on_one_revision_one_is_taken_whole() {
         revision = done["_rev"].as_str().expect("a revision").to_owned();
         assert_taken(&pair, &offer(*winner), &revision).await;
     }
-    // On any revision everybody is taken, one after the other; the last one stays whole.
+    // With the revision `*` all ingests succeed in some order, and the last one is stored
+    // completely.
     let answers = pair.all_at_once("ingest_archival", |n| (offer(n), key(), "*".into())).await;
     let done: Vec<Value> = answers.into_iter().map(Answer::ok).collect();
     let revisions: BTreeSet<&str> = done.iter().map(|d| d["_rev"].as_str().expect("one")).collect();
@@ -201,7 +207,7 @@ async fn of_many_ingests_on_one_revision_one_is_taken_whole() {
     let manifest = database.row("FOR m IN archival_manifests RETURN m.revision", json!({})).await;
     let last = done.iter().position(|d| d["_rev"] == manifest).expect("one of them");
     assert_taken(&pair, &offer(last), manifest.as_str().expect("a revision")).await;
-    // One key: one ingest.
+    // Calls with the same key cause only one ingest.
     let answers =
         pair.all_at_once("ingest_archival", |_| (offer(3), "one ingest".into(), "*".into())).await;
     let done: Vec<Value> = answers.into_iter().map(Answer::ok).collect();
@@ -211,7 +217,7 @@ async fn of_many_ingests_on_one_revision_one_is_taken_whole() {
     assert_eq!(ada.state().await["archived"], json!({"documents": 1, "chunks": 8}));
 }
 
-/// The archive holds this document, all of it and nothing else.
+/// Checks that the archive contains exactly this document.
 async fn assert_taken(pair: &Pair, offered: &Value, revision: &str) {
     let database = pair.home.database();
     assert_archive(&database).await;
@@ -264,7 +270,8 @@ async fn all_of_it_at_once_is_one_history() {
             json!({}),
         )
         .await;
-    // Creation, limits, the first entry, and one write for each call.
+    // The expected number of versions of the core: one each for the creation of the agent, the
+    // change of its limits and the call of `write_recall`, and one for each concurrent call.
     let calls = CALLERS as u64 * 6 + 3;
     assert_eq!((&row["version"], &row["records"]), (&json!(calls), &json!(calls - 1)));
     assert_eq!(row["versions"], json!((1..=calls).collect::<Vec<_>>()));

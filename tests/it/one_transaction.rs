@@ -1,4 +1,5 @@
-//! An eviction is one stream transaction: everything of the call under one id, nothing outside, nothing half seen, no model waited for inside.
+//! Tests that an eviction is one stream transaction: all its writes have the same transaction id,
+//! no reader sees a partial eviction, and no model is called inside the transaction.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use crate::model::{Model, SUMMARY};
 use crate::proxy::{Exchange, Proxy};
 use crate::talk::{Agent, key};
 
-/// Longest wait for the scripted model to be asked.
+/// Maximum time until the scripted model receives a request.
 const ASKED_MAX: Duration = Duration::from_secs(20);
 
-/// Everything one call may write, and all that an eviction declares.
+/// The collections to which one call may write. The transaction of an eviction declares all of
+/// them.
 const DECLARED: [&str; 9] = [
     "cites",
     "core_memory",
@@ -31,7 +33,7 @@ const DECLARED: [&str; 9] = [
     "recall_log",
 ];
 
-/// Engine, server and a recording proxy on the way of the writes.
+/// An engine, a server, and a proxy on the read-write socket; the proxy records the requests.
 pub(crate) struct Stage {
     pub(crate) home: Home,
     _engine: Process,
@@ -46,7 +48,7 @@ impl Stage {
         Stage::on(home, tuning).await
     }
 
-    /// The same in a directory that has something in it.
+    /// Starts engine, proxy and server in a directory that may contain data.
     pub(crate) async fn on(home: Home, tuning: &Tuning) -> Stage {
         let engine = home.engine().await;
         let writes = Proxy::start(&home.path("rw.sock"), &home.path("engine.sock"));
@@ -60,7 +62,7 @@ impl Stage {
     }
 }
 
-/// Names of the collections that a query writes.
+/// Returns the names of the collections to which a query writes.
 fn written(query: &str) -> BTreeSet<String> {
     let words: Vec<&str> = query.split_whitespace().collect();
     let into = words.windows(2).filter(|pair| pair[0] == "INTO");
@@ -69,7 +71,8 @@ fn written(query: &str) -> BTreeSet<String> {
     names.filter(|name| DECLARED.contains(&name.as_str())).collect()
 }
 
-/// Checks the requests of one call that evicts; gives the texts that ran inside.
+/// Checks that the recorded requests of one evicting call form one transaction; returns the queries
+/// inside it.
 fn check_one_transaction(record: &[Exchange]) -> Vec<String> {
     let begin = &record[0];
     assert!(
@@ -134,7 +137,8 @@ async fn eviction_is_one_transaction() {
         assert_eq!(texts.len(), 2, "edges, then everything else: {texts:#?}");
         let all: BTreeSet<String> = texts.iter().flat_map(|text| written(text)).collect();
         assert_eq!(all, DECLARED.map(str::to_owned).into());
-        // What the transaction did is what the call did: edges, core, record, events and the message that came with it.
+        // The transaction contains all writes of the call: the edges, the core, the record of the
+        // idempotency key, the events and the appended message.
         let after = database.counts().await;
         let grown = |name: &str| {
             after[name].as_u64().expect("a count") - before[name].as_u64().expect("a count")
@@ -148,7 +152,7 @@ async fn eviction_is_one_transaction() {
     assert!(flushes > 2, "{flushes} flushes");
 }
 
-/// Follows one agent by AQL and checks that each look shows one whole state.
+/// Polls one agent with AQL until stopped, and checks that each read shows a consistent state.
 async fn watch(database: Database, agent: &str, stop: Arc<AtomicBool>) -> (u64, BTreeSet<u64>) {
     let query = "FOR c IN core_memory FILTER c._key == @a
         LET seqs = (FOR m IN messages FILTER m.agent_id == @a SORT m.seq RETURN m.seq)
@@ -223,7 +227,7 @@ async fn a_slow_summariser_keeps_no_transaction_open_and_no_append_waiting() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    // While the model thinks: no transaction, and fifty appends at once.
+    // While the model works, no transaction is open, and fifty appends succeed.
     let database = stage.home.database();
     assert_eq!(database.open_transactions().await, Vec::<Value>::new());
     let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! A database server that runs already (a real arangod): its sockets, its user, a database of each test's own, and what cannot be tried on it.
+//! Lets the tests run on an external database server (a real arangod): finds its sockets and its
+//! user, names a database for each test, and skips the tests that need an engine of their own.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, PASSWORD};
 
-/// Longest wait for a database to be dropped.
+/// Maximum time until a database is dropped.
 const DROP_MAX: Duration = Duration::from_secs(60);
 
-/// Where the server listens and who asks.
+/// The sockets of an external database server, and the database user with which the tests log in.
 pub(crate) struct Outside {
     pub(crate) writes: PathBuf,
     pub(crate) reads: PathBuf,
@@ -25,8 +26,8 @@ pub(crate) struct Outside {
     pub(crate) password: String,
 }
 
-/// The server that the environment names (`ARANGO_RW_UDS`; `ARANGO_RO_UDS`, `ARANGO_USER`, `ARANGO_PASSWORD` if need be); none: every
-/// test starts an engine of its own.
+/// Returns the external database server that the environment names (`ARANGO_RW_UDS`; optionally
+/// `ARANGO_RO_UDS`, `ARANGO_USER`, `ARANGO_PASSWORD`); `None` if every test starts its own engine.
 pub(crate) fn outside() -> Option<&'static Outside> {
     static GIVEN: OnceLock<Option<Outside>> = OnceLock::new();
     GIVEN
@@ -45,7 +46,7 @@ pub(crate) fn outside() -> Option<&'static Outside> {
         .as_ref()
 }
 
-/// Whether a test must be left out because its database server is not its own; says so.
+/// Reports whether a test must be skipped because it needs its own database server.
 pub(crate) fn needs_an_engine_of_its_own(why: &str) -> bool {
     if outside().is_some() {
         println!("skipped on a server that runs already: this test {why}");
@@ -54,7 +55,7 @@ pub(crate) fn needs_an_engine_of_its_own(why: &str) -> bool {
 }
 
 impl Outside {
-    /// A name that no other test and no other run uses.
+    /// Returns a name for a test's database that no other test uses.
     pub(crate) fn fresh_database() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock");
@@ -62,7 +63,7 @@ impl Outside {
         format!("vctx-it-{:x}-{}-{number}", since.as_millis(), process::id())
     }
 
-    /// Drops a database; one that was never made is no fault.
+    /// Drops a database; a missing database is no error.
     pub(crate) fn drop_database(&self, name: &str) -> std::io::Result<()> {
         let mut stream = UnixStream::connect(&self.writes)?;
         stream.set_read_timeout(Some(DROP_MAX))?;
@@ -82,11 +83,12 @@ impl Outside {
     }
 }
 
-/// Some of everything: a conversation, lost answers, an index that is made, users, restarts.
+/// Names of the tests that this file runs on an external database server. They test a restart, lost
+/// answers, the creation of an index, and database users.
 const TRIED: &[&str] = &[
     "contract::a_restart_changes_nothing",
     "faults::a_lost_answer_to_a_commit_is_neither_lost_nor_doubled",
-    "archival::the_index_is_made_when_there_is_enough_and_then_serves",
+    "archival::index::the_index_is_made_when_there_is_enough_and_then_serves",
     "setup::the_users_of_setup_do_their_work_and_no_more",
 ];
 
@@ -110,7 +112,7 @@ async fn the_suite_runs_on_a_server_that_runs_already_and_leaves_no_database_the
     assert!(said.contains(&format!("{} passed", TRIED.len())), "not all were tried: {said}");
     let left = home.database().system("GET", "/_api/database", &Value::Null).await.ok();
     assert_eq!(left["result"], json!(["_system"]));
-    // Had they used another engine, this one would know no user of theirs.
+    // These users exist only if the tests really used the external database server.
     let users = home.database().system("GET", "/_api/user", &Value::Null).await.ok();
     assert!(users["result"].to_string().contains("vctx_rw"), "{users}");
 }

@@ -1,4 +1,5 @@
-//! Calls of tools and their results as a provider sees them: whatever left, came late, was forgotten or is unknown, it takes the window.
+//! Tests tool calls and their results in a prompt: a provider accepts the window even if calls or
+//! results were evicted, arrived late, were forgotten or are unknown.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::home::Home;
 use crate::provider;
 use crate::talk::{Agent, key};
 
-/// Messages that fill a window of [`WINDOW`] tokens several times over.
+/// Number of messages, enough to fill a window of [`WINDOW`] tokens several times.
 const MESSAGES: usize = 60;
 const WINDOW: u64 = 1024;
 
@@ -20,7 +21,8 @@ fn result(id: &str, text: &str) -> Value {
     json!({"content": text, "tool_call_id": id})
 }
 
-/// The rendered window, which a provider takes and which costs what the account says.
+/// Checks that a provider accepts the rendered window, and that the window costs as many tokens as
+/// the server counted. Returns the window.
 async fn taken(ada: &Agent) -> Value {
     let context = ada.context().await;
     let messages = context["messages"].as_array().expect("messages");
@@ -57,12 +59,12 @@ async fn a_result_that_comes_after_its_call_has_left_makes_no_orphan() {
     ada.append("tool", result("B", "It is.")).await;
     ada.append("tool", result("B", "It is, again.")).await;
     taken(&ada).await;
-    // An id that no call ever had is a mistake of who appends it.
+    // A tool result with an unknown call id is refused as an error of the caller.
     let unknown = json!({"message": result("Z", "x"), "role": "tool"});
     let refused = ada.tool("append_fifo", &unknown, &key(), "*").await;
     assert!(refused.text.contains("no call `Z`"), "{}", refused.text);
     refused.refused(400, "INVALID_ARGUMENT");
-    // The receipts of windows with what waits, and with what came late, are the log's.
+    // Receipts of windows with pending calls, and with late results, agree with the log.
     home.assert_verified("vctx.sock", "ada");
     for context in [waiting, context] {
         let saved = home.path("receipt.json");
@@ -88,7 +90,8 @@ async fn a_call_and_its_result_are_forgotten_together_however_far_apart_they_sta
     for id in ["A", "B"] {
         ada.append("tool", result(id, "It rains.")).await;
     }
-    // The call of one, the result of another, and a call that waits.
+    // The test makes the server forget the call of one pair, the result of another pair, and a call
+    // that has no result yet.
     for seq in [1, 105, 3] {
         let path = format!("{}/forget", ada.path());
         let headers = [("idempotency-key", key()), ("if-match", "*".to_owned())];

@@ -1,4 +1,5 @@
-//! Every shipped query's plan, as the database explains it, held against `tests/golden/plans`; each runs by an index.
+//! Compares the plan of every query, as the database explains it, with `tests/golden/plans`, and
+//! checks that each query uses an index.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,20 +15,21 @@ use crate::tree::{bodies, expressions, parts};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/plans");
 const HEAD: &str = "# Written by `UPDATE_GOLDEN=1 cargo test --test it plans`.\n";
-/// A comment of a query that says why it reads a whole collection: `// Scans: NAME, because …`.
+/// The beginning of a query's comment that says why it reads a whole collection:
+/// `// Scans: NAME, because …`.
 const SCANS: &str = "// Scans: ";
 
-/// Functions whose binds are vectors.
+/// Functions whose bind parameters are vectors.
 const VECTOR_FUNCTIONS: &[&str] =
     &["APPROX_NEAR_COSINE", "APPROX_NEAR_L2", "COSINE_SIMILARITY", "L2_DISTANCE"];
-/// Length of the vectors of this test.
+/// Dimension of the vectors of this test.
 const DIMENSION: usize = 8;
-/// Chunks that the vector indexes are trained on.
+/// Number of chunks that the vector indexes are trained on.
 const CHUNKS: usize = 64;
-/// Most looks at their states, 50 ms apart.
+/// Maximum number of polls of the index states, 50 ms apart.
 const LOOKS_MAX: usize = 1_200;
 
-/// Values for binds whose place in the text does not tell what they have to be.
+/// Returns the value of a bind parameter whose type cannot be derived from the query text.
 fn known(bind: &str) -> Option<Value> {
     Some(match bind {
         "sync" => json!(true),
@@ -37,8 +39,8 @@ fn known(bind: &str) -> Option<Value> {
     })
 }
 
-/// Values for all binds of a text: what stands in LIMIT is a number, what a FOR runs over is a list, what is written is an
-/// object, what is compared with `<` is a number, what a metric takes is a vector, and anything else is a text.
+/// Returns values for all bind parameters of a query: a number in LIMIT and next to `<`, a list in
+/// FOR, an object in a write, a vector in a vector function, and otherwise a string.
 fn binds(body: &Body) -> Value {
     let mut binds = serde_json::Map::new();
     let mut give = |expr: &Expr, value: &Value| {
@@ -84,7 +86,8 @@ fn binds(body: &Body) -> Value {
     for expr in statements().flat_map(expressions) {
         give(expr, &json!("a"));
     }
-    // Names of attributes: those of vectors alone are bound.
+    // This bind parameter is the name of an attribute; the queries bind only names of vector
+    // attributes.
     for part in statements().flat_map(expressions).flat_map(parts) {
         if let Expr::Attribute(_, Key::Bind(name)) = part {
             binds.insert(name.to_string(), json!("embedding"));
@@ -93,7 +96,8 @@ fn binds(body: &Body) -> Value {
     Value::Object(binds)
 }
 
-/// A list for what a FOR runs over, also as a branch of a condition.
+/// Sets an empty list for a bind parameter over which FOR iterates. The bind parameter may be
+/// inside a conditional expression.
 fn give_list(source: &Expr, give: &mut dyn FnMut(&Expr, &Value)) {
     match source {
         Expr::Bind(_) => give(source, &json!([])),
@@ -113,7 +117,7 @@ async fn explained(database: &Database, text: &str, body: &Body) -> Value {
     answer.body["plan"].clone()
 }
 
-/// A node in one line: what it is, what it reads, by which index, under which condition.
+/// Formats a node of a query plan on one line: its type, collection, index and condition.
 fn line(node: &Value) -> String {
     let mut line = node["type"].as_str().expect("a type").to_owned();
     for name in ["collection", "view", "edgeCollections", "directions", "graph"] {
@@ -153,7 +157,7 @@ fn line(node: &Value) -> String {
     line
 }
 
-/// A syntax tree in short: paths and constants as in a text, everything else by its name.
+/// Formats a syntax tree briefly: attribute paths and constants as in AQL, other nodes by name.
 fn tree(node: &Value) -> String {
     let all = |items: &Value| {
         let items = items.as_array().into_iter().flatten().map(tree);
@@ -201,7 +205,7 @@ fn printed(plan: &Value) -> String {
     text
 }
 
-/// Collections that a text reads whole, as it says.
+/// Returns the collections that a query reads as a whole, as its comment says.
 fn said_to_be_scanned(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(SCANS));
     let name = |line: &str| {
@@ -213,7 +217,8 @@ fn said_to_be_scanned(text: &str) -> BTreeSet<String> {
 
 fn scanned(plan: &Value) -> BTreeSet<String> {
     let nodes = plan["nodes"].as_array().expect("nodes").iter();
-    // An index without a condition is read whole; sorted, it may be what a LIMIT ends.
+    // An index node without a condition reads the whole index, unless the index order allows a
+    // LIMIT to stop early.
     let whole = |node: &Value| {
         node["type"] == "IndexNode" && node["condition"].as_object().is_some_and(|c| c.is_empty())
     };
@@ -221,7 +226,8 @@ fn scanned(plan: &Value) -> BTreeSet<String> {
     scans.map(|node| node["collection"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// Gives the indexes something to be trained on, since one that is not ready is not even explained (1555).
+/// Adds chunks on which the vector indexes are trained, because the database does not explain a
+/// query on an untrained index (error 1555).
 async fn train(database: &Database) {
     let vector = |index: usize| -> Vec<usize> {
         (0..DIMENSION).map(|at| (index >> (at % 4) & 1) + 1).collect()
@@ -265,7 +271,9 @@ async fn every_query_runs_by_an_index_as_its_golden_file_says() {
     let home = Home::new();
     let _serve = home.serve().await;
     let database = home.database_inside();
-    // A server makes one of them when there is something to train it on, by the metric of what was ingested first.
+    // A server creates a vector index only when there are vectors for training, and for the archive
+    // only with the metric of the first ingest. The test therefore creates the vector indexes of
+    // all metrics itself.
     for (collection, metric) in
         [("archival_docs", "cosine"), ("archival_docs", "l2"), ("recall_vectors", "cosine")]
     {
@@ -279,7 +287,7 @@ async fn every_query_runs_by_an_index_as_its_golden_file_says() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     std::fs::create_dir_all(PLANS).expect("the folder of the golden files");
     let mut wrong = Vec::new();
-    for query in QUERIES {
+    for query in QUERIES.iter() {
         let body = parse(query.text).unwrap_or_else(|e| panic!("{}: {e:?}", query.name));
         let plan = explained(&database, query.text, &body).await;
         let (is, said) = (scanned(&plan), said_to_be_scanned(query.text));

@@ -1,4 +1,5 @@
-//! A Unix-socket proxy between server and engine: records every exchange, counts bytes by phase, and injects faults between or inside them.
+//! A Unix-socket proxy between server and engine: records every exchange, counts bytes by phase,
+//! and injects faults between two exchanges or inside an exchange.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
@@ -14,34 +15,35 @@ use tokio::task::JoinHandle;
 use crate::chance::Chance;
 use crate::shape::lines_of;
 
-/// Longest message that a test sends through, in bytes.
+/// Maximum length of a message through the proxy, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Longest time that a black hole keeps a request; the server gives up before.
+/// Time for which the fault `BlackHole` holds a request; the server times out earlier.
 const BLACK_HOLE: Duration = Duration::from_secs(15);
 
-/// What stands between a request and its answer.
+/// A fault that the proxy injects between a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Both directions wait a little.
+    /// Delays the request and the answer.
     Delay,
-    /// The connection ends; the engine sees nothing.
+    /// Closes the connection before the engine receives the request.
     CutBefore,
-    /// The engine does it; the connection ends instead of the answer.
+    /// Closes the connection after the engine has run the request.
     CutAfter,
-    /// The engine does it; half of the answer comes.
+    /// Sends only half of the answer after the engine has run the request.
     CutInside,
-    /// The engine does it; the answer is no HTTP.
+    /// Replaces the answer with bytes that are not HTTP, after the engine has run the request.
     Garbage,
-    /// The engine sees nothing and nobody answers.
+    /// Drops the request, and keeps the connection open without an answer.
     BlackHole,
-    /// The engine sees nothing; the answer is 503, as from a database that is starting or overloaded.
+    /// Answers 503 without the engine, like a database that is starting or overloaded.
     Busy,
-    /// The engine sees nothing of a query; the answer is 1200, as if another writer were faster. Other requests pass.
+    /// Answers a query with the error 1200 of a write conflict, without the engine. Other requests
+    /// pass.
     Conflict,
 }
 
 impl Fault {
-    /// Status, number and text of an answer that the proxy gives itself.
+    /// Returns status, error number and text of the answer, if the proxy creates the answer itself.
     fn refusal(self) -> Option<(&'static str, u16, &'static str)> {
         match self {
             Fault::Busy => Some(("503 Service Unavailable", 503, "service unavailable")),
@@ -51,31 +53,32 @@ impl Fault {
     }
 }
 
-/// Where a call stands between the server and the engine, as far as the wire tells.
+/// The phase of a write between server and engine, as the proxy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// No write is on its way.
+    /// No write is in progress.
     Outside,
-    /// A write of one request is on its way to the engine.
+    /// A write that consists of one request is being sent to the engine.
     OneRequestSent,
-    /// It has arrived whole, its answer has not.
+    /// The engine has received the whole request, but the proxy has not forwarded the whole answer.
     OneRequestUnanswered,
-    /// A stream transaction has begun, its commit has not arrived whole.
+    /// A stream transaction has begun, but the engine has not received the whole commit.
     BeginToCommit,
-    /// The commit has arrived whole, its answer has not.
+    /// The engine has received the whole commit, but the proxy has not forwarded the whole answer.
     CommitToReply,
-    /// The commit is answered, its status is asked.
+    /// The commit is answered, and the server asks for the status of the transaction.
     StatusAsked,
 }
 
-/// One request and what became of it.
+/// One request and its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Those that matter to a database, by name; of the credentials only their kind.
+    /// Names of the headers that affect the database; for credentials, also their scheme but no
+    /// secret.
     pub(crate) headers: BTreeSet<String>,
-    /// `x-arango-trx-id`.
+    /// The transaction id in the header `x-arango-trx-id`.
     pub(crate) transaction: Option<String>,
     pub(crate) request: Value,
     pub(crate) status: Option<u16>,
@@ -83,7 +86,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Whether it runs a query.
+    /// Whether the request runs a query.
     pub(crate) fn is_query(&self) -> bool {
         self.method == "POST" && self.path.ends_with("/_api/cursor")
     }
@@ -98,7 +101,7 @@ struct Trigger {
     action: Action,
 }
 
-/// Faults by chance, the same ones for the same seed.
+/// Settings of random faults, which the seed makes reproducible.
 struct Weather {
     faults: Vec<Fault>,
     one_in: u64,
@@ -112,19 +115,21 @@ struct State {
     bytes: BTreeMap<Phase, u64>,
     trigger: Option<Trigger>,
     weather: Option<Weather>,
-    /// The next request whose path holds the text meets the fault.
+    /// A text and a fault: the fault is injected into the next request whose method and path
+    /// contain the text.
     next: Option<(String, Fault)>,
     injected: BTreeMap<String, u64>,
-    /// Lines of everything that passed, for the file that `VCTX_SHAPES` names.
+    /// The shapes of all requests (requests without names and values), for the file that
+    /// `VCTX_SHAPES` names.
     shapes: BTreeSet<String>,
 }
 
-/// The file to which every proxy adds the shapes of what passed, if there is to be one.
+/// Returns the file to which every proxy appends request shapes, if one is configured.
 pub(crate) fn shapes_file() -> Option<PathBuf> {
     std::env::var_os("VCTX_SHAPES").map(PathBuf::from)
 }
 
-/// The proxy; it ends with this value.
+/// The proxy, which ends when this value is dropped.
 pub(crate) struct Proxy {
     socket: PathBuf,
     state: Arc<Mutex<State>>,
@@ -133,7 +138,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on `socket` and passes everything on to `upstream`.
+    /// Starts a proxy that listens on `socket` and forwards all requests to `upstream`.
     pub(crate) fn start(socket: &Path, upstream: &Path) -> Proxy {
         let proxy = Proxy {
             socket: socket.to_owned(),
@@ -145,7 +150,7 @@ impl Proxy {
         proxy
     }
 
-    /// Listens (again).
+    /// Begins to listen, or listens again after `refuse`.
     pub(crate) fn listen(&self) {
         let listener = UnixListener::bind(&self.socket).expect("the proxy listens");
         let (state, upstream) = (Arc::clone(&self.state), self.upstream.clone());
@@ -159,7 +164,7 @@ impl Proxy {
         *self.task.lock().expect("a task") = Some(task);
     }
 
-    /// Refuses: no socket is there and every connection ends.
+    /// Stops listening: removes the socket and closes every connection.
     pub(crate) fn refuse(&self) {
         if let Some(task) = self.task.lock().expect("a task").take() {
             task.abort();
@@ -171,43 +176,45 @@ impl Proxy {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Forgets what was recorded and counted.
+    /// Clears the recorded exchanges and the counts of bytes.
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         state.record.clear();
         state.bytes.clear();
     }
 
-    /// Everything since the last [`Proxy::clear`], in the order of the requests.
+    /// Returns all exchanges since the last [`Proxy::clear`], in the order of the requests.
     pub(crate) fn record(&self) -> Vec<Exchange> {
         self.state().record.clone()
     }
 
-    /// Bytes that passed in each phase.
+    /// Returns the number of bytes that passed in each phase.
     pub(crate) fn bytes(&self) -> BTreeMap<Phase, u64> {
         self.state().bytes.clone()
     }
 
-    /// Runs the action right before the n-th byte of a phase passes; that byte and all after it on the connection are lost.
-    /// Where that is the moment at which the engine has a whole request, the pause lets it work on it first.
+    /// Sets an action that the proxy runs just before the given byte of a phase passes. This byte
+    /// and all later bytes on the connection are lost. If the engine has just received a whole
+    /// request, the proxy first waits for `pause`, so that the engine can work.
     pub(crate) fn at_byte(&self, phase: Phase, bytes: u64, pause: Duration, action: Action) {
         let mut state = self.state();
         state.bytes.clear();
         state.trigger = Some(Trigger { phase, bytes, pause, action });
     }
 
-    /// From now on one request in so many meets one of the faults, at most `most` in all.
+    /// Injects faults from this call on: about one in `one_in` requests gets one of the faults, at
+    /// most `most` requests in total.
     pub(crate) fn by_chance(&self, faults: &[Fault], one_in: u64, most: u32, seed: u64) {
         let (faults, chance) = (faults.to_vec(), Chance::new(seed));
         self.state().weather = Some(Weather { faults, one_in, chance, left: most });
     }
 
-    /// The next request whose method and path hold the text meets the fault.
+    /// Injects the fault into the next request whose method and path contain `path`.
     pub(crate) fn next(&self, path: &str, fault: Fault) {
         self.state().next = Some((path.into(), fault));
     }
 
-    /// No faults from now on; how many of each kind there were.
+    /// Ends the faults; returns how many faults of each kind were injected.
     pub(crate) fn calm(&self) -> BTreeMap<String, u64> {
         let mut state = self.state();
         state.weather = None;
@@ -230,7 +237,7 @@ impl Drop for Proxy {
     }
 }
 
-/// One connection, request by request. An error on either side ends both.
+/// Forwards one connection, request by request. An error on either side closes both connections.
 async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State>) {
     let Ok(mut engine) = UnixStream::connect(upstream).await else { return };
     let mut from_client = Vec::new();
@@ -269,7 +276,8 @@ async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State
             }
             other => other,
         };
-        // The last byte makes the request whole, so it is the first of what follows.
+        // The last byte completes the request and thereby begins the next phase, so it is sent
+        // separately.
         let (most, last) = request.split_at(request.len() - 1);
         if pass(&mut engine, most, way.before, state).await.is_err()
             || pass(&mut engine, last, way.before, state).await.is_err()
@@ -302,7 +310,7 @@ async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State
     }
 }
 
-/// Phases of the bytes before and after the moment at which the engine has the whole request.
+/// The phases of an exchange: before and after the engine has received the whole request.
 struct Way {
     before: Phase,
     after: Phase,
@@ -328,7 +336,8 @@ fn way_of(exchange: &Exchange) -> Way {
     }
 }
 
-/// The engine has the whole request: a trigger at byte 0 of the phase that begins here fires now. True if it did.
+/// Called when the engine has received a whole request and the next phase begins. Runs the action
+/// that [`Proxy::at_byte`] set for byte 0 of this phase. Returns true if there was such an action.
 async fn arrived(phase: Phase, state: &Mutex<State>) -> bool {
     let trigger = {
         let mut state = state.lock().expect("no holder panics");
@@ -342,7 +351,8 @@ async fn arrived(phase: Phase, state: &Mutex<State>) -> bool {
     true
 }
 
-/// Passes bytes on and counts them; an error also when a trigger fired in between.
+/// Forwards bytes and counts them. Also fails if [`Proxy::at_byte`] set an action for one of these
+/// bytes.
 async fn pass(
     to: &mut UnixStream,
     bytes: &[u8],
@@ -399,7 +409,8 @@ impl Weather {
     }
 }
 
-/// The next whole HTTP message with a stated length; none at the end of the stream.
+/// Reads the next whole HTTP message, whose length its head states; returns `None` at the end of
+/// the stream.
 pub(crate) async fn message(
     from: &mut UnixStream,
     buffer: &mut Vec<u8>,
@@ -415,7 +426,7 @@ pub(crate) async fn message(
     }
 }
 
-/// Length of the first message, once all of it is there.
+/// Returns the length of the first message in the buffer, if the message is complete.
 fn whole(buffer: &[u8]) -> io::Result<Option<usize>> {
     let Some(end) = buffer.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4) else {
         return Ok(None);
@@ -444,7 +455,7 @@ fn parts(message: &[u8]) -> (String, Value) {
     (head, serde_json::from_slice(&message[end..]).unwrap_or(Value::Null))
 }
 
-/// What a request says.
+/// Parses a request.
 pub(crate) fn exchange_of(request: &[u8]) -> Exchange {
     let (head, body) = parts(request);
     let mut line = head.lines().next().unwrap_or_default().split(' ');
@@ -455,7 +466,7 @@ pub(crate) fn exchange_of(request: &[u8]) -> Exchange {
     Exchange { method, path, headers, transaction, request: body, status: None, reply: Value::Null }
 }
 
-/// Headers by name that are not HTTP's own business.
+/// Returns the names of the headers, except those of HTTP itself.
 fn headers_of(head: &str) -> BTreeSet<String> {
     const PLAIN: &[&str] = &["host", "content-length", "connection", "user-agent"];
     let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
@@ -472,7 +483,7 @@ fn headers_of(head: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Status and body of an answer.
+/// Parses the status and the body of an answer.
 pub(crate) fn reply_of(reply: &[u8]) -> (Option<u16>, Value) {
     let (head, body) = parts(reply);
     (head.split(' ').nth(1).and_then(|status| status.parse().ok()), body)

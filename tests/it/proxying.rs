@@ -1,8 +1,8 @@
-//! `vctx proxy`: what it passes and what it refuses, against the engine's own list of requests, its parser, and raw bytes.
+//! Tests which requests `vctx proxy` allows and which it refuses. The requests are derived from the
+//! engine's routes and from its parser; `bytes.rs` adds raw bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use serde_json::{Value, json};
 use vctx::store::QUERIES;
 
 use crate::archival::{circle, eager, index_becomes};
-use crate::bad_input::{answered, both_ways};
-use crate::chance::Chance;
 use crate::count;
 use crate::database::Database;
 use crate::home::{Home, Process, Tuning};
 use crate::setup::setup;
-use crate::standin::{Manner, StandIn, metric, proxy, proxy_begun, raw};
+use crate::standin::{Manner, StandIn, metric, proxy, proxy_begun};
 use crate::talk::Agent;
 use crate::wire::Answer;
 
-/// The engine's list of what it answers.
+mod bytes;
+
+/// Source text of the engine's routes, from which the test reads all paths.
 const ROUTES: &str = include_str!("../../embedded/src/http/routes.rs");
-/// Methods that are tried on every path.
+/// Methods that the test tries on every path.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-/// Paths with a method other than GET that pass for reads, by their beginning; what their bodies say decides.
+/// Methods other than GET, each with a path prefix, that a read-only proxy allows if the request's
+/// body does not write.
 const QUESTIONS: [(&str, &str); 5] = [
     ("POST", "/_api/cursor"),
     ("POST", "/_api/cursor/1"),
@@ -34,7 +35,7 @@ const QUESTIONS: [(&str, &str); 5] = [
     ("POST", "/_api/explain"),
 ];
 
-/// An engine that is set up, with a proxy for reads and one for writes before it.
+/// An engine with the server's schema, and a read-only and a writing proxy in front of it.
 struct Stage {
     reads: Process,
     writes: Process,
@@ -54,12 +55,13 @@ impl Stage {
         Stage { reads, writes, _engine: engine, home }
     }
 
-    /// The database as it is reached through a socket, by somebody who is nobody there.
+    /// Returns a client of the database through a proxy's socket, for a caller without an account.
     fn through(&self, socket: &str) -> Database {
         Database::new(&self.home.path(socket), &self.home.database().name, "nobody", "nothing")
     }
 
-    /// Everything that a request could change: documents, definitions, users, open transactions.
+    /// Returns all state that a request could change: documents, definitions, users, open
+    /// transactions.
     async fn state(&self) -> BTreeMap<String, Value> {
         let database = self.home.database();
         let mut state = BTreeMap::new();
@@ -85,7 +87,7 @@ impl Stage {
     }
 }
 
-/// A refusal in ArangoDB's form.
+/// Checks that an answer is a refusal in ArangoDB's format.
 #[track_caller]
 fn assert_refused(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 403, "{what}: {}", answer.text);
@@ -98,14 +100,15 @@ fn assert_refused(answer: &Answer, what: &str) {
     }
 }
 
-/// Every path of the engine's list, with names where it has variables.
+/// Returns every path of the engine's routes, with sample names in place of the variables.
 fn paths() -> BTreeSet<String> {
     let code = ROUTES.split("fn dispatch").nth(1).expect("the list");
     let code = code.split("fn unknown").next().expect("its end");
     let mut paths = BTreeSet::new();
     for (at, _) in code.match_indices(", [\"_") {
         let inside = code[at + 3..].split(']').next().expect("a pattern");
-        // `kind @ ("vertex" | "edge")` stands for each of its words.
+        // A pattern such as `kind @ ("vertex" | "edge")` matches each of its words, so each word
+        // gives a path.
         let mut found = vec![String::new()];
         let mut rest = inside;
         while !rest.trim().is_empty() {
@@ -132,7 +135,7 @@ fn paths() -> BTreeSet<String> {
         }
         paths.extend(found);
     }
-    // Those that stand before the list, and parts of ArangoDB that the engine has not.
+    // Paths that the engine handles before its routes, and paths of ArangoDB that the engine lacks.
     for path in [
         "/_open/auth",
         "/_admin/shutdown",
@@ -181,7 +184,7 @@ async fn no_request_that_modifies_passes_for_reads_and_nothing_changes() {
                 } else {
                     passed.insert(format!("{method} {path}"));
                 }
-                // Where documents and users stand, no mode lets anybody write.
+                // No proxy mode allows writes to documents or users by their paths.
                 if method != "GET"
                     && ["/_api/document", "/_api/user"].iter().any(|p| path.starts_with(p))
                 {
@@ -199,13 +202,13 @@ async fn no_request_that_modifies_passes_for_reads_and_nothing_changes() {
     let after = stage.state().await;
     assert!(before.len() > 60, "{} parts of the state", before.len());
     assert_eq!(before, after);
-    // Each class once, without a word of what was sent.
+    // Each kind of refusal is logged only once, without any text of the request.
     let said = stage.reads.said();
     assert_eq!(said.matches("reason=\"writes\"").count(), 1, "{said}");
     assert!(!said.contains("evil") && !said.contains("messages"), "{said}");
 }
 
-/// Texts that modify: each statement, in each place where one may stand, in each spelling.
+/// Generates modifying queries: each modifying statement, in each possible position and spelling.
 fn modifying() -> Vec<String> {
     let statements = [
         "INSERT {a: 1} INTO messages",
@@ -277,7 +280,7 @@ async fn no_text_that_modifies_passes_for_reads_and_nothing_changes() {
         let path = ["/_api/cursor", "/_api/explain"][at % 2];
         let answer = reads.call("POST", path, &json!({"query": text})).await;
         assert_refused(&answer, text);
-        // The engine's word for it: the plan of the text has a node that writes.
+        // The refusal is correct: the engine's plan of the query contains a node that writes.
         if at % 7 == 0 {
             let plan = direct.call("POST", "/_api/explain", &json!({"query": text})).await.text;
             let writes = ["InsertNode", "UpdateNode", "ReplaceNode", "RemoveNode", "UpsertNode"];
@@ -295,14 +298,15 @@ async fn every_query_of_the_server_that_reads_passes_and_no_other() {
     let stage = Stage::new().await;
     let (reads, writes) = (stage.through("ro.sock"), stage.through("rw.sock"));
     let (mut passed, mut refused) = (0, 0);
-    for query in QUERIES {
+    for query in QUERIES.iter() {
         let mut mentions = Mentions::default();
         mentions.read(&parse(query.text).expect("a query"));
         let body = json!({"query": query.text});
         let answer = reads.call("POST", "/_api/cursor", &body).await;
         if mentions.modifies {
             assert_refused(&answer, query.name);
-            // For writes it comes to the database, which misses its binds (1551), or runs.
+            // The writing proxy forwards the query; the database then explains it, or reports
+            // missing bind parameters (1551).
             let answer = writes.call("POST", "/_api/explain", &body).await;
             assert!([200, 400].contains(&answer.status), "{}: {}", query.name, answer.text);
             refused += 1;
@@ -318,7 +322,8 @@ async fn every_query_of_the_server_that_reads_passes_and_no_other() {
         }
     }
     assert!(passed > 40 && refused > 20, "{passed} passed, {refused} refused");
-    // Rows in batches: the next ones, the same again, and the end of a cursor.
+    // A cursor works through the proxy: the next batch, a repeated batch, and the deletion of the
+    // cursor.
     let body =
         json!({"query": "FOR i IN 1..5 RETURN i", "batchSize": 2, "options": {"allowRetry": true}});
     let first = reads.call("POST", "/_api/cursor", &body).await.ok();
@@ -335,7 +340,7 @@ async fn every_query_of_the_server_that_reads_passes_and_no_other() {
 async fn the_whole_server_works_through_both_proxies() {
     let stage = Stage::new().await;
     let mut tuning = eager();
-    // Who the server says it is does not matter: the proxies have credentials of their own.
+    // The credentials of the vctx server have no effect, because the proxies use their own.
     tuning.environment.push(("ARANGO_USER".into(), "stranger".into()));
     tuning.environment.push(("ARANGO_PASSWORD".into(), "wrong".into()));
     let server = stage.home.server("vctx.sock", "rw.sock", "ro.sock", &tuning).await;
@@ -363,7 +368,7 @@ async fn the_whole_server_works_through_both_proxies() {
     for name in ["ada", "bob"] {
         stage.home.assert_verified("vctx.sock", name);
     }
-    // The database was seen to ask who it is, through the proxy.
+    // The server has checked through the proxy whether the database requires authentication.
     assert!(server.said().contains("authentication is on"), "{}", server.said());
     assert!(server.stop().await.success());
     for socket in ["ro.sock", "rw.sock"] {
@@ -429,230 +434,15 @@ async fn for_writes_all_passes_that_a_running_server_needs_and_no_more() {
         let answer = wire.call("GET", "/_api/version", &[(header, "store")], "").await;
         assert_refused(&answer, header);
     }
-    // The caller is not heard; one who names nobody is nobody there too.
+    // The proxy ignores the caller's credentials. This proxy has no credentials of its own, so the
+    // database refuses its requests.
     let wire = stage.home.wire("ro.sock");
     assert_eq!(wire.get("/_api/version").await.status, 401);
     let named = [("authorization", "Basic eDp5")];
     assert_eq!(wire.call("GET", "/_api/version", &named, "").await.status, 200);
 }
 
-/// A stand-in, and a proxy before it in either mode.
-async fn before_a_stand_in(manner: Manner, tuning: &Tuning) -> (Home, StandIn, [Process; 2]) {
-    let home = Home::new();
-    let stand_in = StandIn::start(&home.path("db.sock"), manner);
-    let reads = proxy(&home, "ro", "ro.sock", "db.sock", tuning).await;
-    let writes = proxy(&home, "rw", "rw.sock", "db.sock", tuning).await;
-    (home, stand_in, [reads, writes])
-}
-
 const AT_ONCE: Manner = Manner::Answers(Duration::ZERO);
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_bytes_slip_through_beside_a_request() {
-    let (home, stand_in, _proxies) = before_a_stand_in(AT_ONCE, &Tuning::default()).await;
-    let hidden = "DELETE /_api/collection/messages HTTP/1.1\r\nhost: x\r\n\r\n";
-    let long = "x".repeat(100_000);
-    let heads = [
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".to_owned(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ntransfer-encoding: xchunked\r\n\r\n".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked, identity\r\n\r\n".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ncontent-length: 5\r\n\r\nabc".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: +3\r\n\r\nabc".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 3,3\r\n\r\nabc".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length : 3\r\n\r\nabc".into(),
-        "POST /_api/cursor HTTP/1.1\r\nhost: x\r\nx-a: b\r\n content-length: 3\r\n\r\nabc".into(),
-        "GET /_api/version HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc".into(),
-        "GET /_api/version HTTP/1.0\r\nhost: x\r\n\r\n".into(),
-        "GET http://db/_api/version HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "CONNECT db:80 HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "GET /_api/version HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n".into(),
-        "GET /_api/%76ersion HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "GET /_api/../_api/version HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "GET //_api/version HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "GET /_api/version/ HTTP/1.1\r\nhost: x\r\n\r\n".into(),
-        "VST/1.0\r\n\r\n".into(),
-        format!("GET /_api/version HTTP/1.1\r\nhost: x\r\nx-a: {long}\r\n\r\n"),
-        format!("GET /_api/{long} HTTP/1.1\r\nhost: x\r\n\r\n"),
-    ];
-    for socket in ["ro.sock", "rw.sock"] {
-        for head in &heads {
-            let answer = raw(&home.path(socket), format!("{head}{hidden}").as_bytes()).await;
-            let status: u16 = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(400);
-            let shown = &head[..head.len().min(200)];
-            assert!((400..500).contains(&status), "{socket}: {shown}: {answer}");
-            assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{socket}: {shown}: {answer}");
-        }
-        assert_eq!(stand_in.seen(), Vec::<String>::new(), "{socket}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_reaches_who_still_sends_and_what_comes_then_is_no_request() {
-    let stage = Stage::new().await;
-    let body = "GET /_api/version HTTP/1.1\r\nhost: x\r\n\r\n".repeat(30_000);
-    for path in ["/_api/document/messages", "/_api/no/such/path"] {
-        let (mut to, mut from) = both_ways(&stage.home.path("ro.sock"));
-        let head =
-            format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
-        to.write_all(head.as_bytes()).expect("the head");
-        assert_eq!(answered(&mut from), Some(403), "{path}");
-        to.write_all(body.as_bytes()).expect("the body behind its answer");
-        assert_eq!(answered(&mut from), None, "the connection ends with a refusal");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_goes_on_is_written_anew_with_the_proxys_own_credentials() {
-    let own = Tuning {
-        environment: vec![
-            ("ARANGO_USER".into(), "proxy".into()),
-            ("ARANGO_PASSWORD".into(), "own".into()),
-            ("ARANGO_INDEX_PASSWORD".into(), "defines".into()),
-        ],
-        ..Tuning::default()
-    };
-    let (home, stand_in, _proxies) = before_a_stand_in(AT_ONCE, &own).await;
-    let headers = [
-        ("authorization", "Basic c2VjcmV0OnNlY3JldA=="),
-        ("cookie", "session=secret"),
-        ("connection", "keep-alive, x-secret"),
-        ("x-secret", "secret"),
-        ("te", "trailers"),
-        ("accept", "application/x-velocypack"),
-        ("content-type", "application/json"),
-    ];
-    let body = r#"{"query":"RETURN 1"}"#;
-    for socket in ["ro.sock", "rw.sock"] {
-        let wire = home.wire(socket);
-        let answer = wire.call("POST", "/_db/vctx/_api/cursor", &headers, body).await;
-        assert_eq!((answer.status, answer.text.as_str()), (200, "{}"));
-        assert!(answer.headers.contains_key("x-own") && !answer.headers.contains_key("set-cookie"));
-        let index = "/_db/vctx/_api/index?collection=messages";
-        wire.call("GET", index, &[("authorization", "Bearer secret")], "").await.ok();
-        wire.call("GET", "/_db/vctx/_api/version", &[], "").await.ok();
-    }
-    let mut seen = stand_in.seen();
-    // An index is made and dropped by another user than documents are written by.
-    let wire = home.wire("rw.sock");
-    let body_of_index = r#"{"type":"vector"}"#;
-    wire.call("POST", "/_db/vctx/_api/index?collection=c", &headers, body_of_index).await;
-    wire.call("DELETE", "/_db/vctx/_api/index/c/7", &headers[..1], "").await;
-    let defining = stand_in.seen().split_off(seen.len());
-    assert_eq!(defining.len(), 2, "{defining:?}");
-    // `vctx_index:defines`
-    let other = "authorization: Basic dmN0eF9pbmRleDpkZWZpbmVz\r\n";
-    assert!(defining.iter().all(|request| request.contains(other)), "{defining:?}");
-    let basic = "authorization: Basic cHJveHk6b3du\r\n";
-    for three in seen.chunks(3) {
-        assert!(three[0].starts_with("POST /_db/vctx/_api/cursor HTTP/1.1\r\n"), "{}", three[0]);
-        assert!(three[0].contains(basic) && three[0].ends_with(body), "{}", three[0]);
-        assert!(three[1].starts_with("GET /_db/vctx/_api/index?collection=messages HTTP/1.1\r\n"));
-        assert!(three[1].contains(basic) && !three[2].contains("authorization"), "{three:?}");
-    }
-    assert_eq!(seen.len(), 6, "{seen:?}");
-    seen.extend(defining);
-    for request in &seen {
-        assert!(!request.contains("secret") && !request.contains("c2VjcmV0"), "{request}");
-        let head = request.split("\r\n\r\n").next().expect("a head");
-        let names: BTreeSet<&str> =
-            head.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
-        let known = ["authorization", "content-length", "content-type", "host"];
-        assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_path_is_made_up_only_what_is_named_comes_through() {
-    let (home, stand_in, _proxies) = before_a_stand_in(AT_ONCE, &Tuning::default()).await;
-    let mut chance = Chance::new(29);
-    let pieces = [
-        "_api",
-        "_admin",
-        "_db",
-        "vctx",
-        "/truncate",
-        "/",
-        "//",
-        "/user",
-        "..",
-        "/..",
-        "/./",
-        ".",
-        "%2e%2e",
-        "%2f",
-        "%00",
-        ";",
-        "\\",
-        "_API",
-        "shutdown",
-        "12",
-        "?",
-        "&",
-        "=",
-        "collection=messages",
-        "details=true",
-        "#",
-        "*",
-        "~",
-        "\u{e4}",
-        "http://x",
-    ];
-    let whole = [
-        "/",
-        "/_api/version",
-        "/_api/version?details=true",
-        "/_api/collection/messages/count",
-        "/_api/collection/messages/truncate",
-        "/_api/index?collection=messages",
-        "/_api/cursor/12",
-        "/_api/document/messages/12",
-        "/_admin/shutdown",
-    ];
-    let methods = ["GET", "POST", "PUT", "DELETE", "PATCH"];
-    let mut passed = 0;
-    for _ in 0..1_500 {
-        let mut target = String::from(if chance.below(3) == 0 { "/_db/vctx" } else { "" });
-        let begin: &&str = chance.one_of(&whole);
-        target += begin;
-        for _ in 0..chance.below(3) {
-            let at = usize::try_from(chance.below(target.len() as u64)).expect("an index");
-            if target.is_char_boundary(at) {
-                let piece: &&str = chance.one_of(&pieces);
-                target.insert_str(at, piece);
-            }
-        }
-        let method = chance.one_of(&methods);
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-        );
-        let answer = raw(&home.path("ro.sock"), request.as_bytes()).await;
-        passed += usize::from(answer.starts_with("HTTP/1.1 200"));
-    }
-    let seen = stand_in.seen();
-    assert_eq!(seen.len(), passed, "each that passed was answered by the stand-in");
-    assert!(passed > 50, "{passed} of 1500");
-    for request in seen {
-        let line = request.lines().next().expect("a line").to_owned();
-        let path = line.replace("/_db/vctx", "");
-        let known = [
-            "GET / ",
-            "GET /_api/version",
-            "GET /_api/collection",
-            "GET /_api/index",
-            "POST /_api/cursor/",
-            "PUT /_api/cursor/",
-            "DELETE /_api/cursor/",
-        ];
-        let (_, cursor) = path.split_once("/_api/cursor/").unwrap_or(("", "1 "));
-        let id = cursor.split(' ').next().expect("a part");
-        assert!(id.bytes().all(|b| b.is_ascii_digit() || b == b'/'), "{line}");
-        assert!(known.iter().any(|start| path.starts_with(start)), "{line}");
-        assert!(!line.contains(['%', ';', '\\', '#']) && !line.contains("//"), "{line}");
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_socket_is_private_under_any_umask_and_the_directory_is_looked_at() {

@@ -1,4 +1,6 @@
-//! Races: sixteen clients on one agent over two servers on one engine, one server killed and restarted throughout: a linear history.
+//! Tests races: sixteen clients use one agent over two servers on one engine, and one server is
+//! repeatedly killed and restarted. The agent's history must be linear, as if all calls had run one
+//! after another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,14 +15,14 @@ use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
-/// Clients, half of them at home on each server.
+/// Number of clients; half of them prefer one server, half the other.
 const CLIENTS: u64 = 16;
-/// Longest wait for one call through all conflicts and kills.
+/// Maximum time until one call has its final answer, including conflicts and kills.
 const CALL_MAX: Duration = Duration::from_secs(90);
-/// Name of the block that all clients count in, one line each.
+/// Name of the block in which all clients count; each client has its own line.
 const BLOCK: &str = "counters";
 
-/// What happened to the callers, beside success.
+/// Counts of stale revisions, of conflicts, of unanswered attempts and of kills.
 #[derive(Default)]
 struct Seen {
     stale: AtomicU64,
@@ -29,11 +31,12 @@ struct Seen {
     kills: AtomicU64,
 }
 
-/// One client: its agent on both servers, and what it did.
+/// One client: its agent on both servers, and its log.
 struct Client {
     number: u64,
     servers: [Agent; 2],
-    /// Where it calls first; the other one only while this one is dead.
+    /// The server that the client calls first; the client calls the other server only while the
+    /// first server is dead.
     first: usize,
     chance: Chance,
     seen: Arc<Seen>,
@@ -43,7 +46,8 @@ struct Client {
 }
 
 impl Client {
-    /// One call with one key until it is answered for good: 412 goes back to the caller, a lost server means the other one.
+    /// Repeats one call with the same key until it has a final answer. A status of 412 is final. If
+    /// the server does not answer, the client sends the call to the other server.
     async fn call(&mut self, tool: &str, arguments: &Value, revision: &str) -> Answer {
         let key = key();
         let until = Instant::now() + CALL_MAX;
@@ -68,7 +72,7 @@ impl Client {
         }
     }
 
-    /// An append on any revision: it must succeed.
+    /// Appends a message with the revision `*`, which must succeed.
     async fn append(&mut self, turn: u64) {
         let text = format!("client {} turn {turn} {}", self.number, count::words(10));
         let body = json!({"message": text, "role": "user"});
@@ -76,7 +80,8 @@ impl Client {
         self.appended.push(text);
     }
 
-    /// Adds one to the client's own line of the shared block, by reading, changing and writing it on the revision that was read.
+    /// Increments the client's line of the shared block: reads the block, changes it, and writes it
+    /// with the revision that it read.
     async fn count(&mut self) {
         let until = Instant::now() + CALL_MAX;
         loop {
@@ -120,7 +125,7 @@ fn counters(text: &str) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// Kills a server and starts it again until it is told to stop; gives the server that lives then.
+/// Kills and restarts a server until stopped; returns the server that runs at the end.
 async fn torment(
     home: Arc<Home>,
     mut server: Process,
@@ -137,6 +142,7 @@ async fn torment(
     server
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let home = Arc::new(Home::new());
@@ -195,7 +201,7 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     assert!(figure(&seen.kills) > 1 && figure(&seen.stale) > 0, "nobody met anybody");
 }
 
-/// Every append once, each client's own in their order.
+/// Checks that every message is stored once, and that the messages of each client are in order.
 async fn check_appends(ada: &Agent, clients: &[Client]) {
     let messages = ada.messages().await;
     let all: Vec<&str> = messages.iter().map(|m| m["content"].as_str().expect("a text")).collect();
@@ -207,7 +213,8 @@ async fn check_appends(ada: &Agent, clients: &[Client]) {
     assert_eq!(all.len(), clients.iter().map(|c| c.appended.len()).sum::<usize>());
 }
 
-/// No update is lost: each line holds what its client counted.
+/// Checks that no update is lost: each line of the block contains the number of its client's
+/// updates.
 async fn check_counters(ada: &Agent, clients: &[Client]) {
     let read = ada.done("fetch_core", &json!({"block_id": BLOCK})).await;
     let lines = counters(read["result"]["content"].as_str().expect("a text"));
@@ -217,7 +224,8 @@ async fn check_counters(ada: &Agent, clients: &[Client]) {
     }
 }
 
-/// One audit row for each version, each row beginning where the one before ended.
+/// Checks that each version has one audit row, and that each row begins at the version at which the
+/// previous one ended.
 async fn check_history(home: &Home, ada: &Agent, clients: &[Client]) {
     let query = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'audit'
         SORT e.details.version_after RETURN e.details";

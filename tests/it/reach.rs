@@ -1,4 +1,5 @@
-//! What was said is found by what is looked for: deep in a long text, in any script and spelling, beside a copy of another part, whatever clock was given.
+//! Tests what searches reach: passages deep in a long text, in any script and spelling, next to a
+//! copy of another passage, and in messages whose time (`said_at`) is invalid.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::home::{Home, Tuning};
 use crate::talk::Agent;
 
-/// Looks for what the view is about to show, and the pause between two.
+/// Maximum number of polls of a view that lags, and the pause between two polls.
 const LOOKS_MAX: usize = 600;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -27,7 +28,7 @@ fn texts(result: &Value) -> Vec<&str> {
     results.iter().map(|r| r["content"].as_str().expect("a text")).collect()
 }
 
-/// Text without the words that are looked for.
+/// Returns a text of at least this length without the searched words.
 fn noise(bytes: usize) -> String {
     "Nothing of that kind was ever said here. ".repeat(bytes / 41 + 1)
 }
@@ -40,7 +41,7 @@ async fn a_part_deep_in_a_long_text_is_what_is_shown() {
     for (bytes, name) in [(4_000, "juniper"), (20_000, "marigold"), (200_000, "oleander")] {
         let long = format!("{}The harbour code is {name}. {}", noise(bytes), noise(1_000));
         store(&ada, &[&long]).await;
-        // What lies so deep is found as soon as the view shows it.
+        // A search finds a passage deep in a text as soon as the view shows the passage.
         let mut found = Value::Null;
         for _ in 0..LOOKS_MAX {
             let asked = json!({"query": format!("harbour code {name}"), "rehydrate": false});
@@ -83,7 +84,7 @@ async fn a_copy_of_another_part_is_not_what_was_asked_for() {
     let messages = ada.messages().await;
     let copy = messages.iter().find(|m| m["seq"] == result["copy_seq"]).expect("a copy");
     assert_eq!((&copy["content"], &result["content"]), (&json!(long), &json!(long)));
-    // What stands there, whole or as that part, does not come again.
+    // A message or passage that is already in the window is not copied again.
     let before = messages.len();
     for again in [json!({"query": "harbour code"}), json!({"query": "cat drops", "whole": true})] {
         let found = search(&ada, &again).await;
@@ -217,7 +218,8 @@ async fn the_first_documents_of_a_database_have_vectors_of_one_length() {
     let long: String = (0..800).map(fee).collect();
     let long = json!({"doc_id": "long", "document": long, "splitter": {"tokens_max": 32}});
     let slow = tokio::spawn(async move { ada.done("ingest_archival", &long).await });
-    // Its vectors are being made: it was told that no document is there.
+    // While the vectors of the document are being computed, the server answers that the document
+    // does not exist.
     let parts = "RETURN LENGTH(FOR p IN archival_parts RETURN 1)";
     let database = home.database_inside();
     while database.row(parts, json!({})).await == json!(0) && !slow.is_finished() {

@@ -1,4 +1,5 @@
-//! The README and the tour do what they say: their commands run in one shell and answer as shown.
+//! Runs the commands of the README and of the tour in one shell, and checks that they print the
+//! documented output.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,31 +12,32 @@ use crate::home::{Home, PROGRAM, Process, Tuning, command, unconfigured};
 use crate::needs::left_out;
 use crate::outside::needs_an_engine_of_its_own;
 
-/// Beginnings of commands that are not run here, and why.
+/// Commands that this test skips: `(beginning of the command, reason)`.
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo build", "the program under test is built"),
     ("export PATH=", "the program under test stands first on PATH"),
     ("vctx serve", "it stays; the test starts it"),
 ];
-/// The pages that are run, one after the other in one shell.
+/// The pages whose commands the test runs in sequence in one shell.
 const PAGES: &[&str] = &["README.md", "docs/tutorial/tour.md"];
-/// What `guards/` call.
+/// Programs that the scripts in `guards/` call.
 const GUARD_TOOLS: &[&str] = &["awk", "curl", "lsof", "ss"];
-/// Stands for what is left out.
+/// The sign for omitted output.
 const LEFT_OUT: &str = "…";
-/// Begins the output of a command.
+/// The line that the test prints before each command, so that it finds where the command's output
+/// begins.
 const MARK: &str = "@@@ command";
-/// Longest wait of curl, in seconds.
+/// Timeout of curl, in seconds.
 const CURL_S_MAX: u32 = 60;
 
-/// A command of the README and the answer under it.
+/// A documented command and the answer that is shown below it.
 #[derive(Debug, Default, PartialEq)]
 struct Shown {
     command: String,
     answer: String,
 }
 
-/// What all pages show, in their order.
+/// Returns the commands of all pages, in order.
 fn shown_on_all_pages() -> Vec<Shown> {
     let text = |page: &&str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
@@ -44,7 +46,8 @@ fn shown_on_all_pages() -> Vec<Shown> {
     PAGES.iter().map(text).flat_map(|page| shown(&page)).collect()
 }
 
-/// The commands in the `sh` blocks. A comment that begins with a brace is an answer; those that follow it go on with it.
+/// Returns the commands in the `sh` code blocks of a page. A comment that begins with a brace is an
+/// answer; the comments after it continue the answer.
 fn shown(readme: &str) -> Vec<Shown> {
     let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next());
     let mut all: Vec<Shown> = Vec::new();
@@ -62,7 +65,8 @@ fn shown(readme: &str) -> Vec<Shown> {
     all
 }
 
-/// An answer as it is shown, with what is left out as a text, a name, or an item at the end.
+/// Parses a documented answer. The sign `…` for omissions becomes a string, an attribute, or a last
+/// list item.
 fn read(answer: &str) -> Value {
     let (mut json, mut open) = (String::new(), Vec::new());
     let (mut quoted, mut last) = (false, ' ');
@@ -87,7 +91,7 @@ fn read(answer: &str) -> Value {
     serde_json::from_str(&json).unwrap_or_else(|e| panic!("the README shows no JSON ({e}): {json}"))
 }
 
-/// The first place where an answer is not what is shown of it.
+/// Returns the first difference between an answer and the documented answer.
 fn difference(shown: &Value, found: &Value, at: &str) -> Option<String> {
     let differs = || Some(format!("{at}: the README shows {shown}, found {found}"));
     match (shown, found) {
@@ -150,7 +154,8 @@ fn commands_go_on_behind_a_backslash_and_answers_on_the_next_comment() {
     assert_eq!(shown(text), [command("a 1 # why", ""), command("b \\\n  2", "{\"x\": 1}")]);
 }
 
-/// A home with nothing but what a new user has: directories, the program on PATH, the repository's `guards`.
+/// The environment of a new user: empty directories, the program on PATH, and the repository's
+/// `guards`.
 struct Newcomer {
     home: Home,
 }
@@ -182,7 +187,7 @@ impl Newcomer {
         command
     }
 
-    /// `vctx serve`, with nothing configured.
+    /// Starts `vctx serve` without any configuration.
     async fn serve(&self) -> Process {
         let mut serve = self.at_home(command(&Tuning::default()));
         serve.arg("serve");
@@ -191,7 +196,7 @@ impl Newcomer {
         process
     }
 
-    /// Runs commands one after the other in one shell, which ends at the first that fails.
+    /// Runs commands in sequence in one shell, which ends at the first failing command.
     fn run(&self, commands: &[Shown]) -> Output {
         let lines =
             commands.iter().map(|shown| format!("echo; echo '{MARK}'\n{}\n", shown.command));
@@ -207,7 +212,7 @@ fn is_there(tool: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
-/// The commands that are run; of the others each has a reason that is used.
+/// Returns the commands to run: all except those in `NOT_RUN`.
 fn to_run(all: Vec<Shown>) -> Vec<Shown> {
     for (start, why) in NOT_RUN {
         let used = all.iter().any(|shown| shown.command.starts_with(start));

@@ -1,4 +1,6 @@
-//! Recall storage searched on real processes: found at once, never by another agent, back as marked copies, page by page.
+//! Tests searches of recall storage on real processes: entries are found as soon as they are
+//! written, page by page, and never by another agent; the search copies them into the window with a
+//! mark.
 
 use std::time::Duration;
 
@@ -10,9 +12,9 @@ use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
-/// Pages walked at most.
+/// Maximum number of pages that the test reads.
 const PAGES_MAX: usize = 100;
-/// Looks at a view that lags, and the pause between two.
+/// Maximum number of polls of a view that lags, and the pause between two polls.
 const LOOKS_MAX: usize = 600;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -25,7 +27,7 @@ fn texts(result: &Value) -> Vec<&str> {
     results.iter().map(|r| r["content"].as_str().expect("a text")).collect()
 }
 
-/// A call without key and revision.
+/// Searches recall storage without an idempotency key and a revision.
 async fn bare(agent: &Agent, arguments: &Value) -> Answer {
     let path = format!("{}/tools/search_recall", agent.path());
     agent.wire.call("POST", &path, &[], arguments.to_string()).await
@@ -91,7 +93,7 @@ async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
     }
 }
 
-/// Waits until the view itself shows so many entries.
+/// Waits until the view shows the given number of entries.
 async fn view_shows(database: &Database, entries: usize) {
     for _ in 0..LOOKS_MAX {
         if database.rows("FOR e IN recall_view RETURN e._key", json!({})).await.len() == entries {
@@ -118,7 +120,8 @@ async fn a_phrase_ranks_above_its_words_scattered_before_and_after_the_view_has_
     let home = Home::new();
     let _server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
-    // Short and full of both words, this is the best match of the words alone.
+    // This short entry contains both words, but not the phrase. It would be the best match if the
+    // search did not prefer entries with the phrase.
     let scattered = "boat, boat, blue, blue";
     let phrase =
         "At dawn they took the blue boat across the bay to look for the old man and his dog";
@@ -155,7 +158,8 @@ async fn the_same_reading_call_twice_is_answered_byte_for_byte_the_same() {
     )
     .await;
     view_shows(&home.database_inside(), texts.len()).await;
-    // Until the view shows a chunk its score is one beside the view's.
+    // As long as the view does not show a chunk, the server computes the chunk's score without the
+    // view.
     archive_shows(&home.database_inside(), 2).await;
     let calls = [
         ("search_recall", json!({"query": "lamp of oil", "limit": 20, "rehydrate": false})),
@@ -362,7 +366,7 @@ async fn a_result_too_large_for_the_window_is_previewed_and_its_id_leads_to_the_
     assert_eq!(whole["content"], long);
 }
 
-/// Appends turns of two people and lets them all leave the window.
+/// Appends messages of two people and evicts all of them.
 async fn talk(agent: &Agent) {
     for (role, name, said_at, content) in [
         ("user", "Ida", "2024-05-01", "Otto, what did you paint last summer?"),
@@ -511,7 +515,7 @@ async fn a_page_keeps_to_its_tokens_and_waits_for_a_window_that_has_room_for_it(
     assert!(token.is_string(), "{paused}");
     let goes_on = json!({"query": "sails", "tokens_max": 512, "page_token": token});
     assert!(!texts(&search(&ada, &goes_on).await).is_empty());
-    // One that is longer than its page shows its beginning.
+    // A page shows only the beginning of a message that is longer than the page.
     let long = format!("The regatta {}", "runs past the mole ".repeat(150));
     store(&ada, &[&long]).await;
     let asked = json!({"query": "regatta", "whole": true, "tokens_max": 320, "rehydrate": false});

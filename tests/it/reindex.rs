@@ -1,4 +1,6 @@
-//! All vectors of an archive change while it serves: nothing is found less, nothing mixes, and whoever is killed goes on.
+//! Tests a reindex of an archive that serves searches at the same time: searches find all documents
+//! throughout, no search compares old with new vectors, and a killed server continues the reindex
+//! after its restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,24 +19,24 @@ use crate::truths::assert_archive;
 use crate::vectors::Model;
 use crate::wire::Wire;
 
-/// Components of the vectors before and after.
+/// Dimensions of the vectors before and after the reindex.
 const BEFORE: u64 = 384;
 const AFTER: u64 = 64;
-/// Looks at a change that is on its way, and the pause between two.
+/// Maximum number of polls during a reindex, and the pause between two polls.
 const LOOKS_MAX: usize = 2_400;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What tells the chunks of a document apart.
+/// The words that distinguish the chunks of a document.
 const TREES: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
 
-/// A server that is to change to the lexical embedder of another length.
+/// Settings of a server whose reindex changes to the lexical embedder with another dimension.
 fn to_lexical() -> Tuning {
     let mut tuning = eager();
     tuning.environment.push(("VCTX_EMBEDDER__NEXT__DIMENSION".into(), AFTER.to_string()));
     tuning
 }
 
-/// A server that is to change to a model behind a socket.
+/// Settings of a server whose reindex changes to a model on a socket.
 fn to_model(home: &Home, dimension: u64) -> Tuning {
     let mut tuning = eager();
     let socket = home.path("model.sock").display().to_string();
@@ -54,7 +56,8 @@ async fn server(home: &Home, socket: &str, tuning: &Tuning) -> Process {
     home.server(socket, "engine.sock", "engine-ro.sock", tuning).await
 }
 
-/// A document of some chunks; every third one is a text that the server cuts.
+/// Returns ingest arguments for a document of some chunks; every third document is a text that the
+/// server splits.
 fn document(name: &str, number: u64, round: u64) -> Value {
     let sentence = |n: u64| {
         let tree = TREES[usize::try_from(n).expect("few") % TREES.len()];
@@ -83,7 +86,7 @@ async fn ask(wire: &Wire, action: &str) -> crate::wire::Answer {
     wire.call("POST", "/v1/reindex", &[], json!({"action": action}).to_string()).await
 }
 
-/// Waits until the next vectors serve.
+/// Waits until searches use the vectors of the setting with the given number.
 async fn switched(wire: &Wire, number: u64) -> Value {
     until(wire, |told| told["serving"]["number"] == number).await
 }
@@ -100,7 +103,7 @@ async fn until(wire: &Wire, is: impl Fn(&Value) -> bool) -> Value {
     panic!("it does not come about: {told:#}")
 }
 
-/// Searches without a pause, and fails unless each finds all that there is to find.
+/// A task that searches continuously, and fails unless each search finds all documents.
 struct Searcher {
     ends: Arc<AtomicBool>,
     found: Arc<AtomicU64>,
@@ -116,6 +119,7 @@ impl Searcher {
                 if search(&agent).await {
                     counted.fetch_add(1, Ordering::SeqCst);
                 }
+                tokio::time::sleep(LOOK).await;
             }
         });
         Searcher { ends, found, task }
@@ -128,7 +132,7 @@ impl Searcher {
     }
 }
 
-/// Searches by nearness and by a word; false if the server is gone.
+/// Searches by vector and by a word; returns false if the server does not answer.
 async fn search(agent: &Agent) -> bool {
     for (arguments, wanted) in [
         (json!({"query_text": "a pier of birch", "mode": "vector", "limit": 20}), 20),
@@ -148,7 +152,7 @@ async fn search(agent: &Agent) -> bool {
         let result = &body["result"];
         assert_eq!(result["k_actual"], wanted, "{body}");
         assert!(result["degraded"].is_null(), "{body}");
-        // The sentence that is asked for is the nearest of its document, by whichever vectors.
+        // The searched sentence is the nearest one of its document, with old and with new vectors.
         if wanted == 6 {
             let text = result["results"][0]["text"].as_str().expect("a text");
             assert!(text.starts_with("The cedar pier"), "{body}");
@@ -157,7 +161,8 @@ async fn search(agent: &Agent) -> bool {
     true
 }
 
-/// Which vectors chunks have: name, length and number, and what they say of themselves.
+/// Returns the number of vectors for each attribute name and dimension, the number of chunks, and
+/// the models and dimensions that chunks and manifests record.
 async fn kinds(database: &Database) -> Value {
     let query = "
         LET attributes = (FOR d IN archival_docs FOR a IN ATTRIBUTES(d) FILTER LEFT(a, 9) == 'embedding' AND IS_ARRAY(d[a])
@@ -168,7 +173,8 @@ async fn kinds(database: &Database) -> Value {
     database.row(query, json!({})).await
 }
 
-/// Fails unless a document has just the vectors that an ingest of now makes, under a name.
+/// Checks that a document has in the given attribute exactly the vectors that an ingest would
+/// compute now.
 async fn assert_made_as_by_ingest(home: &Home, agent: &Agent, number: u64, attribute: &str) {
     let again = document("again", number, 0);
     agent.done("ingest_archival", &again).await;
@@ -183,6 +189,7 @@ async fn assert_made_as_by_ingest(home: &Home, agent: &Agent, number: u64, attri
     agent.done("ingest_archival", &json!({"doc_id": "again", "delete": true})).await;
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_changes_to_another_length_while_it_is_searched_and_written() {
     let home = Home::new();
@@ -196,7 +203,7 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
     let told = status(&wire).await;
     assert_eq!((&told["state"], &told["serving"]["dimension"]), (&json!("none"), &json!(BEFORE)));
     let searcher = Searcher::start(ada.again());
-    // The command begins it; doing so again changes nothing.
+    // The command begins the reindex; a second request to begin one has no effect.
     let socket = home.path("vctx.sock").display().to_string();
     let output = home.run(&["reindex", "start", "--json", "--socket", &socket]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -204,7 +211,7 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
     assert_eq!(began["next"]["dimension"], AFTER);
     let again = ask(&wire, "start").await.ok();
     assert_eq!(again["next"]["number"], began["next"]["number"]);
-    // Meanwhile documents come, go and are replaced.
+    // During the reindex, documents are added, deleted and replaced.
     for round in 1..12 {
         ada.done("ingest_archival", &document(&format!("new{}", round % 4), round, round)).await;
         bob.done("ingest_archival", &document("d1", round, round)).await;
@@ -222,7 +229,7 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
     for number in [0, 1, 2] {
         assert_made_as_by_ingest(&home, &ada, number, "embedding_2").await;
     }
-    // What served before goes, and nothing is left of it.
+    // The old vectors are removed completely.
     until(&wire, |told| told["state"] == "none").await;
     let kinds = self::kinds(&home.database()).await;
     let chunks = &kinds["chunks"];
@@ -246,11 +253,13 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
         .collect();
     assert_eq!(over, ["embedding_2"]);
     assert!(searcher.end().await > 20);
-    // The same again has nothing to do.
+    // A second reindex is refused, because the archive already has the vectors of the configured
+    // next embedder.
     let told = ask(&wire, "start").await.refused(400, "INVALID_ARGUMENT");
     assert!(told["detail"].as_str().unwrap().contains("already"), "{told}");
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_killed_goes_on_and_nothing_is_found_less() {
     let home = Home::new();
@@ -285,7 +294,7 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
         let again = ada.again();
         while search(&again).await {}
         killer.await.expect("the killer ends");
-        // A database server that runs already is not ours to kill.
+        // The test must not kill a database server that it did not start.
         if round % 3 == 2 && outside().is_none() {
             engine.kill();
             engine = home.engine().await;
@@ -298,7 +307,7 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
         let number = told["serving"]["number"].as_u64().expect("a number");
         assert!(number >= served, "{told}");
         served = number;
-        // What serves is in every chunk.
+        // Every chunk has a vector in the attribute that searches use.
         let kinds = kinds(&home.database()).await;
         let name = if number == 1 { "embedding" } else { "embedding_2" };
         let of = kinds["attributes"].as_array().unwrap().iter().find(|k| k["name"] == name);
@@ -311,10 +320,11 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
     for number in [0, 1] {
         assert_made_as_by_ingest(&home, &ada, number, "embedding_2").await;
     }
-    // Now both count, since a model made the vectors.
+    // After the reindex, searches use both words and vectors, because a model computed the vectors.
     let found = ada.done("search_archival", &json!({"query_text": "elm pier"})).await;
     assert_eq!(found["result"]["mode"], "hybrid", "{found}");
-    // Whoever is killed while the old ones go goes on with that too.
+    // A server that is killed while it removes the old vectors continues the removal after its
+    // restart.
     for process in [&engine, &server] {
         for text in ["call failed", "request failed", "a job failed", "database"] {
             process.expect(text);
@@ -337,6 +347,7 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
     assert!(search(&ada.again()).await);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_do_it_together_and_one_that_knows_no_next_embedder_is_caught_up_with() {
     let home = Home::new();
@@ -364,11 +375,13 @@ async fn two_servers_do_it_together_and_one_that_knows_no_next_embedder_is_caugh
     let kinds = kinds(&home.database()).await;
     let next = kinds["attributes"].as_array().unwrap().iter().find(|k| k["name"] == "embedding_2");
     assert_eq!(next.expect("vectors")["n"], kinds["chunks"], "{kinds}");
-    // Whoever knows the lexical embedder makes vectors of any length.
+    // An ingest with the caller's own vectors succeeds: a caller that knows the lexical embedder
+    // can compute vectors of any dimension.
     cid.done("ingest_archival", &document("late", 1, 0)).await;
     assert!(search(&ada).await);
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_stopped_gone_on_with_and_given_up() {
     let home = Home::new();
@@ -381,7 +394,7 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
         ask(&wire, action).await.refused(400, "INVALID_ARGUMENT");
     }
     fill(&ada, 20).await;
-    // An embedder that fails is found out before anything is begun.
+    // The server detects a failing embedder before the reindex begins.
     model.fails.store(true, Ordering::SeqCst);
     ask(&wire, "start").await.refused(503, "EMBEDDER_UNAVAILABLE");
     assert_eq!(status(&wire).await["state"], "none");
@@ -391,13 +404,15 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
     let stopped = ask(&wire, "stop").await.ok();
     assert_eq!(stopped["state"], "stopped");
     assert_eq!(stopped["phase"], "embedding");
-    // The document that it was at may still be finished, and no other.
+    // After a reindex was stopped, the server may finish the current document, but must not begin
+    // another.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let rests = status(&wire).await["documents_done"].as_u64().unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(status(&wire).await["documents_done"].as_u64(), Some(rests));
     assert!(rests < 20);
-    // One embedder fails meanwhile: what is taken in is not refused, and the change says what it waits for.
+    // If the embedder of the new vectors fails during a reindex, ingests still succeed. The reindex
+    // waits, and its state contains the reason.
     ask(&wire, "start").await.ok();
     model.fails.store(true, Ordering::SeqCst);
     server.expect("a job failed");
@@ -412,7 +427,8 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
     until(&wire, |told| told["state"] == "none").await;
     let kinds = kinds(&home.database()).await;
     assert_eq!(kinds["attributes"].as_array().unwrap().len(), 1, "{kinds}");
-    // What was given up leaves its number behind, so that nothing of it can be taken for anything else.
+    // The setting number of a cancelled reindex is not used again, so that its vectors cannot be
+    // mistaken for those of the next reindex.
     let told = ask(&wire, "start").await.ok();
     assert_eq!(told["next"]["number"], 3);
     switched(&wire, 3).await;
@@ -452,7 +468,8 @@ async fn a_document_whose_vectors_took_long_gets_those_that_serve_by_then() {
     let _model =
         Model::of_length(&home.path("model.sock"), Duration::from_millis(8), AFTER as usize);
     let mut tuning = to_lexical();
-    // The slow model serves, and hashed words of the same length are to serve instead of it.
+    // The server's embedder is the slow model; its next embedder is the lexical embedder with the
+    // same dimension.
     for (name, value) in to_model(&home, AFTER).environment {
         tuning.environment.push((name.replace("__NEXT__", "__"), value));
     }
@@ -467,7 +484,8 @@ async fn a_document_whose_vectors_took_long_gets_those_that_serve_by_then() {
     let ingest = tokio::spawn(async move { slow.done("ingest_archival", &call).await });
     ask(&wire, "start").await.ok();
     switched(&wire, 2).await;
-    // Its vectors take several seconds, the change one or two.
+    // The ingest with the slow model takes several seconds. The reindex takes only one or two
+    // seconds, so it ends first.
     ingest.await.expect("it is taken in");
     assert_archive(&home.database()).await;
     ada.done(
@@ -495,7 +513,7 @@ async fn an_embedder_that_lies_about_its_length_changes_nothing() {
     let socket = home.path("vctx.sock").display().to_string();
     let output = home.run(&["reindex", "status", "--socket", &socket]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("no change is under way") && text.contains("384 components"), "{text}");
+    assert!(text.contains("no reindex is under way") && text.contains("384 components"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -505,7 +523,7 @@ async fn an_index_of_an_earlier_release_and_vectors_of_callers_change_too() {
     let first = server(&home, "vctx.sock", &to_lexical()).await;
     let wire = home.wire("vctx.sock");
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
-    // Vectors of a model that only their callers know.
+    // Vectors of a model that only the callers know.
     for number in 0..3 {
         let doc_id = format!("c{number}");
         let circle = crate::archival::circle(&doc_id, number * 40, 40, "cosine");
@@ -513,7 +531,9 @@ async fn an_index_of_an_earlier_release_and_vectors_of_callers_change_too() {
     }
     crate::archival::index_becomes(&ada, "ready").await;
     first.stop().await;
-    // As an earlier release left it: an index that wants every chunk, a setting without a number, manifests without one.
+    // The test creates the state that an earlier release of vctx left: the vector index covers
+    // every chunk, and neither the vector setting nor the manifests of documents contain the number
+    // of a setting.
     let database = home.database();
     let path = "/_api/index?collection=archival_docs";
     let indexes = database.call("GET", path, &Value::Null).await.ok();
@@ -536,11 +556,13 @@ async fn an_index_of_an_earlier_release_and_vectors_of_callers_change_too() {
     let query = json!({"query_vector": [1.0, 0.0], "limit": 7});
     assert_eq!(ada.done("search_archival", &query).await["result"]["k_actual"], 7);
     switched(&wire, 2).await;
-    // The caller's vectors serve no more, and say so; the server's own do.
+    // After the reindex, searches use the server's own vectors, and no longer the vectors that the
+    // caller sent.
     ada.tool("search_archival", &query, &key(), "*").await.refused(400, "INVALID_ARGUMENT");
     let circle = crate::archival::circle("c9", 0, 3, "cosine");
     ada.tool("ingest_archival", &circle, &key(), "*").await.refused(409, "VECTOR_SETTING_MISMATCH");
-    // Through all cells: a chunk's vector knows its neighbours too, and may lie in another cell than the question's.
+    // The search reads all lists of the index, because a chunk's vector depends on its neighbours
+    // and may be in a list that is far from the question's vector.
     let words = json!({"query_text": "Bearing 045.", "mode": "vector", "limit": 5, "nProbe": 32});
     let found = ada.done("search_archival", &words).await;
     assert_eq!(found["result"]["k_actual"], 5);

@@ -1,4 +1,5 @@
-//! The server on other releases and as the client of a coordinator: what it looks at before it serves, and turns that are kept.
+//! Tests a vctx server whose engine emulates other ArangoDB releases, or a coordinator: the
+//! server's checks at its start, and the storage of messages.
 
 use std::os::unix::net::UnixListener;
 
@@ -11,12 +12,12 @@ use crate::home::{Home, PASSWORD, Tuning};
 use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::Agent;
 
-/// Serves an engine of this process on the two sockets of a home, until the test is over.
+/// Runs an engine in the test process on the two sockets of a test directory, until the test ends.
 pub(crate) fn engine(home: &Home, options: Options) {
     engine_as_told(home, Options { vector_index: true, ..options });
 }
 
-/// The same with vector indexes only if the options say so.
+/// Like `engine`, but with vector indexes only if the options enable them.
 pub(crate) fn engine_as_told(home: &Home, options: Options) {
     let options = Options { sync: false, ..options };
     let engine = Engine::open(&home.path("data"), options).expect("an engine");
@@ -35,7 +36,7 @@ pub(crate) fn engine_as_told(home: &Home, options: Options) {
     }
 }
 
-/// A server that comes up on it, keeps what it is told and proves it.
+/// Starts a server on the engine, stores messages and verifies them.
 async fn serves(options: Options) -> Value {
     let home = Home::new();
     engine(&home, options);

@@ -1,4 +1,5 @@
-//! The page for reviewers, made from a live server: one file that loads nothing, shows what happened, and holds no text of the memory.
+//! Tests the report page of a running server: it is one file that loads no resources, shows the
+//! history, and contains no text of the memory.
 
 use std::path::Path;
 
@@ -8,15 +9,15 @@ use crate::count;
 use crate::home::Home;
 use crate::talk::Agent;
 
-/// Messages of the life; more than the window holds.
+/// Number of messages, more than the window can hold.
 const APPENDS: u64 = 50;
-/// What a page that loads something would have in it.
+/// Pieces of markup that would load a resource.
 const LOADS: &[&str] = &[
     "http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe", "<img",
     "<object", "<embed",
 ];
 
-/// A section of the page, by its title.
+/// Returns a section of the page by its title.
 #[track_caller]
 fn section<'a>(html: &'a str, title: &str) -> &'a str {
     let head = format!("<section><h2>{title}</h2>");
@@ -25,7 +26,7 @@ fn section<'a>(html: &'a str, title: &str) -> &'a str {
     &rest[..rest.find("</section>").expect("the section ends")]
 }
 
-/// Cells of a section's tables, row by row; rows of headings are left out.
+/// Returns the cells of a section's tables, row by row, without heading rows.
 fn rows(section: &str) -> Vec<Vec<&str>> {
     let mut rows = Vec::new();
     for row in section.split("<tr>").skip(1) {
@@ -38,7 +39,7 @@ fn rows(section: &str) -> Vec<Vec<&str>> {
     rows
 }
 
-/// A life with everything that the page shows.
+/// Gives the agent all kinds of data that the page shows.
 async fn live(ada: &Agent) {
     for turn in 0..APPENDS {
         ada.append(

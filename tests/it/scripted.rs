@@ -1,4 +1,4 @@
-//! The program's own scripted model as a process: polite or rude, with every request it saw.
+//! Runs the program's scripted model as a process that records every request.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::home::{Home, Process, Tuning, command};
 
-/// A scripted model of a test.
+/// The process of a scripted model.
 pub(crate) struct Scripted {
     _process: Process,
     socket: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// A model that follows a script, with further arguments.
+    /// Starts a model that follows a built-in script, with additional arguments.
     pub(crate) async fn start(home: &Home, script: &str, arguments: &[&str]) -> Scripted {
         let (socket, log) = (home.path("model.sock"), home.path("model.jsonl"));
         let mut command = command(&Tuning::default());
@@ -26,7 +26,7 @@ impl Scripted {
         Scripted { _process: process, socket, log }
     }
 
-    /// A model that takes these steps.
+    /// Starts a model that follows the given steps.
     pub(crate) async fn steps(home: &Home, steps: &[Value]) -> Scripted {
         let file = home.path("steps.jsonl");
         let lines: Vec<String> = steps.iter().map(Value::to_string).collect();
@@ -34,7 +34,7 @@ impl Scripted {
         Scripted::start(home, file.to_str().expect("a plain path"), &[]).await
     }
 
-    /// Variables of a server that asks this model.
+    /// Returns the environment variables of a server that uses this model.
     pub(crate) fn tuning(&self, tools: &[&str]) -> Tuning {
         let mut tuning = Tuning::variable("VCTX_CHAT__MODEL", "scripted");
         let socket = self.socket.to_str().expect("a plain path").to_owned();
@@ -44,10 +44,11 @@ impl Scripted {
         tuning
     }
 
-    /// Every request that it saw: `status`, `prompt_tokens`, `max_tokens` and the `request` itself.
+    /// Returns every request that the model received: `status`, `prompt_tokens`, `max_tokens` and
+    /// the `request` itself.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.log).expect("the model's log");
-        // The last line may still be on its way.
+        // The last line of the log may be incomplete.
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         whole.map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
     }

@@ -1,5 +1,5 @@
-//! Setup: a first run makes everything, a second one changes nothing, a rule that differs is renewed, and the users it makes can
-//! do their work and no more.
+//! Tests `vctx setup`: a first run creates everything, a second run changes nothing, a modified
+//! rule is restored, and the created users have exactly the rights that they need.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ use crate::releases::engine;
 use crate::retention::ttl_index;
 use crate::talk::Agent;
 
-/// What `arango-setup/` held in schema version 1.
+/// The content of `arango-setup/` in schema version 1.
 const COLLECTIONS_1: &str = include_str!("../setup-1/collections.json");
 const INDEXES_1: &str = include_str!("../setup-1/indexes.json");
 const ANALYZERS_1: &str = include_str!("../setup-1/analyzers.json");
@@ -129,7 +129,8 @@ async fn the_users_of_setup_do_their_work_and_no_more() {
     ada.append("user", "Hello").await;
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     home.assert_verified("vctx.sock", "ada");
-    // Making an index takes more than writing does: a third user does that and nothing else.
+    // The creation of an index needs more rights than writing, so there is a third user only for
+    // indexes.
     ingest(&ada, &circle("d", 0, 120, "cosine"), "*").await.ok();
     let told = index_becomes(&ada, "ready").await;
     assert!(told["reason"].is_null(), "{told}");
@@ -163,7 +164,7 @@ fn listed(text: &str) -> Vec<Value> {
     serde_json::from_str(text).expect("a list")
 }
 
-/// A database as version 1 set it up.
+/// Sets a database up as schema version 1 did.
 async fn set_up_as_version_1(database: &Database) {
     database.make().await;
     for (path, list) in [
@@ -224,7 +225,8 @@ async fn a_database_of_version_1_gets_what_is_missing() {
     home.assert_verified("vctx.sock", "bob");
 }
 
-/// What a setup sends of `recall_log`, and of the database: `options.sharding`, the collection's body, whether its index by seq is unique.
+/// Runs a setup, and returns what it sent to the database: the option `sharding` of the database,
+/// the definition of `recall_log`, and whether the index of `recall_log` by seq is unique.
 async fn sent(variables: &[(&str, &str)]) -> (Home, Value, Value, Value) {
     let home = Home::new();
     engine(&home, Options { role: Role::Coordinator, ..Options::default() });
@@ -277,7 +279,7 @@ async fn recall_log_is_laid_out_in_a_cluster_as_the_configuration_says() {
         .await
         .ok();
     assert_eq!((&told["numberOfShards"], &told["shardKeys"]), (&json!(3), &json!(["_key"])));
-    // The server does not serve what no transaction spans.
+    // The server refuses a database that has no transactions over all its collections.
     let serving =
         home.server_begun("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default());
     serving.expect("");
@@ -312,7 +314,7 @@ async fn a_server_in_production_without_a_database_ends_and_names_what_to_set() 
     let home = Home::new();
     for variables in [&[][..], &[("ARANGO_URL", "http://db:8529")], &[("ARANGO_RW_UDS", "")]] {
         let mut command = crate::home::command(&Tuning::default());
-        // A server that starts all the same ends by itself, with another code.
+        // A server that starts successfully would exit with a code other than 78.
         command.args(["serve", "--idle-exit-s", "1", "--socket"]).arg(home.path("vctx.sock"));
         command.arg("--data-dir").arg(home.path("data"));
         command.env("VCTX_SERVER__PRODUCTION", "true").envs(variables.iter().copied());

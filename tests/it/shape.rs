@@ -1,4 +1,4 @@
-//! The shape of a request to the database: what is left of it without names and values.
+//! Computes the shape of a request to the database: the request without names and values.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::features::features;
 use crate::proxy::Exchange;
 
-/// Words of a path below `/_api/NOUN`; anything else there is a name.
+/// Fixed words in paths below `/_api/NOUN`; all other segments are names.
 const WORDS: &[&str] =
     &["begin", "properties", "count", "database", "current", "user", "vertex", "edge", "write"];
-/// Parts of a body whose attributes are names of ours.
+/// Attributes of a request body whose value is an object with member names that vctx chooses.
 const NAMED: &[&str] = &["links", "fields"];
-/// Parts of a body that are looked into nowhere.
+/// Attributes of a body whose contents do not belong to the shape.
 const CLOSED: &[&str] = &["bindVars", "rule"];
-/// Levels of a body that belong to its shape.
+/// Maximum nesting depth of the attributes that belong to the shape of a body.
 const DEPTH_MAX: usize = 6;
 
-/// The lines that one request adds to the list of what is sent: `HTTP …` and `AQL …`.
+/// Returns the lines that one request adds to the list of shapes: `HTTP …` and `AQL …`.
 pub(crate) fn lines_of(exchange: &Exchange) -> BTreeSet<String> {
     let mut lines = BTreeSet::from([format!("HTTP {}", request(exchange))]);
     lines.extend(exchange.headers.iter().map(|header| format!("HTTP header {header}")));
@@ -29,7 +29,7 @@ pub(crate) fn lines_of(exchange: &Exchange) -> BTreeSet<String> {
     lines
 }
 
-/// `POST /_db/{}/_api/index?collection={} {fields, name, type=ttl}`
+/// Returns a line such as `POST /_db/{}/_api/index?collection={} {fields, name, type=ttl}`.
 fn request(exchange: &Exchange) -> String {
     let (path, query) = exchange.path.split_once('?').unwrap_or((&exchange.path, ""));
     let mut shape = format!("{} {}", exchange.method, path_shape(path));
@@ -70,7 +70,8 @@ fn pair(pair: &str) -> String {
     }
 }
 
-/// Attributes by their path; `type` with its value, since it decides what the others mean.
+/// Lists the attributes of a body by path. `type` is listed with its value, because the value
+/// determines the meaning of the other attributes.
 fn attributes_of(body: &Value, path: &str, depth: usize, found: &mut BTreeSet<String>) {
     let Value::Object(attributes) = body else { return };
     let parent = path.trim_end_matches(['.', ']', '[']).rsplit('.').next().unwrap_or_default();

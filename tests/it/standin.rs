@@ -1,4 +1,4 @@
-//! `vctx proxy` as a process, and a stand-in behind it that notes every byte that comes through.
+//! Starts `vctx proxy` as a process, and a fake database that records every byte that it receives.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -12,19 +12,19 @@ use tokio::time::timeout;
 
 use crate::home::{Home, Process, Tuning, command};
 
-/// Longest wait for bytes on a raw socket.
+/// Maximum time until bytes arrive on a raw socket.
 const RAW_MAX: Duration = Duration::from_secs(30);
 
-/// What the stand-in does with a request that it has whole.
+/// The fake database's reaction to a complete request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// Answers `{}` after a pause.
     Answers(Duration),
-    /// Ends the connection instead.
+    /// Closes the connection without an answer.
     HangsUp,
 }
 
-/// Stands where a database would: notes what comes, knows nothing.
+/// A fake database, which records requests and has no data.
 pub(crate) struct StandIn {
     seen: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
@@ -45,7 +45,7 @@ impl StandIn {
         StandIn { seen, task }
     }
 
-    /// Whole requests, heads and bodies, in the order in which they came.
+    /// Returns the received requests with heads and bodies, in order of arrival.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().expect("no holder panics").clone()
     }
@@ -74,7 +74,7 @@ async fn connection(mut client: UnixStream, seen: &Mutex<Vec<String>>, manner: M
         }
         match client.read_buf(&mut bytes).await {
             Ok(0) | Err(_) => {
-                // What came without becoming whole is noted too: nothing may slip through unseen.
+                // Incomplete requests are recorded too.
                 if !bytes.is_empty() {
                     let rest = String::from_utf8_lossy(&bytes).into_owned();
                     seen.lock().expect("no holder panics").push(rest);
@@ -86,7 +86,7 @@ async fn connection(mut client: UnixStream, seen: &Mutex<Vec<String>>, manner: M
     }
 }
 
-/// Length of the first request, once it is whole.
+/// Returns the length of the first request, if the request is complete.
 fn whole(bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
@@ -95,7 +95,8 @@ fn whole(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= end + length).then_some(end + length)
 }
 
-/// Starts a proxy between two sockets of a directory and waits until it listens; its metrics are on `NAME-metrics.sock`.
+/// Starts a proxy between two sockets of a directory and waits until it listens; its metrics are on
+/// `NAME-metrics.sock`.
 pub(crate) async fn proxy(
     home: &Home,
     mode: &str,
@@ -104,11 +105,11 @@ pub(crate) async fn proxy(
     tuning: &Tuning,
 ) -> Process {
     let process = proxy_begun(home, mode, listen, upstream, tuning);
-    process.ready(&[home.path(listen)], None).await;
+    process.ready(&[home.path(listen), home.path(&metrics_of(listen))], None).await;
     process
 }
 
-/// The same without waiting.
+/// Starts a proxy between two sockets without waiting until it listens.
 pub(crate) fn proxy_begun(
     home: &Home,
     mode: &str,
@@ -116,7 +117,7 @@ pub(crate) fn proxy_begun(
     upstream: &str,
     tuning: &Tuning,
 ) -> Process {
-    // As the runtime directory of a service is.
+    // The directory gets the same mode as a service's runtime directory.
     let private = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(home.path(""), private).expect("a directory of ours");
     let mut command = command(tuning);
@@ -134,12 +135,12 @@ pub(crate) fn proxy_begun(
     )
 }
 
-/// The metrics socket of a proxy.
+/// Returns the name of a proxy's metrics socket.
 pub(crate) fn metrics_of(listen: &str) -> String {
     listen.replace(".sock", "-metrics.sock")
 }
 
-/// Sum of a metric of a proxy over all its series whose labels hold the text.
+/// Returns the sum of a proxy's metric over all series whose labels contain the text.
 pub(crate) async fn metric(home: &Home, listen: &str, name: &str, label: &str) -> f64 {
     let answer = home.wire(&metrics_of(listen)).get("/metrics").await;
     let series = answer.text.lines().filter(|line| {
@@ -150,10 +151,11 @@ pub(crate) async fn metric(home: &Home, listen: &str, name: &str, label: &str) -
     series.map(|line| value(line).expect("a number")).sum()
 }
 
-/// Sends bytes as they are and reads until the other side ends the connection.
+/// Sends raw bytes and reads until the other side closes the connection.
 pub(crate) async fn raw(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).await.expect("a connection");
-    // One that is refused early may be closed while the rest is still on its way.
+    // The proxy may close the connection of a refused request before all bytes are sent, so the
+    // write may fail.
     drop(stream.write_all(bytes).await);
     let mut answer = Vec::new();
     let read = timeout(RAW_MAX, stream.read_to_end(&mut answer)).await;

@@ -1,4 +1,5 @@
-//! Ticks, runs and chains on two servers of which one is killed at random: each happens once, none stays open, nobody is stuck.
+//! Tests schedule ticks, runs and heartbeat chains on two servers with random kills: each tick
+//! fires once, each run and chain happens once and ends, and no agent stays blocked.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,18 +12,18 @@ use crate::home::{Home, Process};
 use crate::scripted::Scripted;
 use crate::talk::Agent;
 
-/// Sockets of the servers.
+/// Names of the servers' sockets.
 const SOCKETS: [&str; 2] = ["a.sock", "b.sock"];
-/// Agents, each with a rhythm of its own and a client that asks for runs.
+/// Names of the agents; each has its own schedule and a client that requests runs.
 const AGENTS: [&str; 3] = ["ada", "bob", "eve"];
-/// Longest time for everything that was begun to end.
+/// Maximum time until all work that was started has ended.
 const QUIET_MAX: Duration = Duration::from_secs(120);
-/// Pause between two looks or two attempts.
+/// Pause between two polls or attempts.
 const LOOK: Duration = Duration::from_millis(50);
-/// Times that a run is asked for with its key before the test gives up.
+/// Maximum number of times that a run is requested with its key before the test fails.
 const SENDS_MAX: usize = 2_000;
 
-/// Asks for a run with its key, at one server and at the other, until it has an answer.
+/// Requests a run with its key, at alternating servers, until a server answers.
 async fn asked(agents: &[Agent; 2], number: u64) -> Value {
     let body = json!({"input": format!("go {number}")}).to_string();
     let key = format!("run-{number}");
@@ -32,14 +33,15 @@ async fn asked(agents: &[Agent; 2], number: u64) -> Value {
         let headers = [("idempotency-key", key.as_str())];
         match agent.wire.try_call("POST", &path, &headers, body.clone()).await {
             Ok(answer) if answer.status == 200 => return answer.body,
-            // Killed, busy with another run, or not yet up again.
+            // Either the server was killed, or it has not restarted yet, or the agent is busy with
+            // another run.
             Ok(_) | Err(_) => tokio::time::sleep(LOOK).await,
         }
     }
     panic!("run {number} of {} does not get through", agents[0].name)
 }
 
-/// Waits until nothing of the agent is under way; gives its state.
+/// Waits until the agent is idle; returns its state.
 async fn quiet(agent: &Agent) -> Value {
     let until = Instant::now() + QUIET_MAX;
     loop {
@@ -56,7 +58,8 @@ async fn quiet(agent: &Agent) -> Value {
     }
 }
 
-/// Each call that was recorded has one result; how often a tool was called and done.
+/// Checks that each recorded call has one result; returns how many of the calls to the given tool
+/// had an effect.
 fn done(messages: &[Value], tool: &str) -> usize {
     let mut calls: BTreeMap<&str, (&str, usize, bool)> = BTreeMap::new();
     for message in messages {
@@ -90,7 +93,7 @@ async fn ticks_runs_and_chains_happen_once_whoever_is_killed() {
     let tuning = model.tuning(&["store_core", "record_heartbeat"]);
     let start = async |socket: &str| -> Process {
         let server = home.server(socket, "engine.sock", "engine-ro.sock", &tuning).await;
-        // What a call of the killed one may leave to the other.
+        // A server may log these warnings about a call that the killed server had begun.
         for text in ["a job failed", "the run of a tick failed"] {
             server.expect(text);
         }
@@ -135,7 +138,8 @@ async fn ticks_runs_and_chains_happen_once_whoever_is_killed() {
         let path = format!("{}/schedules/tide", agent.path());
         let fired = agent.wire.get(&path).await.ok()["fired"].as_u64().expect("a number");
         assert!(fired > 1, "{name}: the tide came {fired} times");
-        // It fires no more; what it began goes on to its end.
+        // The test gives the schedule such a long interval that it no longer fires. Then it waits
+        // until the work that the schedule has started is finished.
         let never = json!({"every_ms": 3_600_000, "content": "go with the tide", "run": true});
         agent.wire.put(&path, &never).await;
         let state = quiet(&agent).await;

@@ -1,48 +1,52 @@
-//! Reads a system call trace of `strace -f -y`: which call, on which file, begun on which line, ended on which line.
+//! Parses a system call trace of `strace -f -y`: each call, its file, and the lines where it began
+//! and ended.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Longest wait for the tracer to end after the program did.
+/// Maximum time until the tracer ends after the program has ended.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// One system call.
+/// One system call of the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) name: String,
-    /// What `-y` says of the first argument (`/path`, `socket:[1]`).
+    /// The file of the first argument, as `-y` prints it (`/path`, `socket:[1]`).
     pub(crate) file: String,
-    /// The arguments as they are printed.
+    /// The arguments as strace prints them.
     pub(crate) arguments: String,
-    /// What it returned; none while it had not.
+    /// Result of the call; `None` if the trace does not contain its end.
     pub(crate) result: Option<i64>,
-    /// Line on which it began.
+    /// Line on which the call began.
     pub(crate) begun: usize,
-    /// Line on which it ended.
+    /// Line on which the call ended.
     pub(crate) ended: usize,
 }
 
-/// Whether processes can be traced here.
+/// Whether this machine allows the tracing of processes.
 pub(crate) fn can_trace() -> bool {
     let tried = Command::new("strace").args(["-f", "-e", "trace=none", "true"]).output();
     tried.is_ok_and(|output| output.status.success())
 }
 
-/// Command line that traces a program into a file.
+/// Returns the command line that traces a program's system calls into a file.
 pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
     let file = into.to_str().expect("a plain path");
-    // With -D the program itself is our child, so that killing it ends the tracer too.
-    let line = ["strace", "-D", "-f", "-y", "-s", "256", "--seccomp-bpf", "-e", calls, "-o", file];
+    // With `-D` the program is the direct child of the test, so a kill of the program also ends the
+    // tracer. `-s` is so large that a request or the data of one commit is printed completely.
+    let line =
+        ["strace", "-D", "-f", "-y", "-s", "262144", "--seccomp-bpf", "-e", calls, "-o", file];
     line.map(str::to_owned).to_vec()
 }
 
-/// Waits until the tracer has written the end of a killed program.
+/// Waits until the tracer has written that the killed program has ended.
 pub(crate) async fn finished(file: &Path, program: u32) {
     let until = Instant::now() + END_MAX;
     let program = program.to_string();
-    // `123   +++ killed by SIGKILL +++`: short ids are padded.
+    // The line is `123 +++ killed by SIGKILL +++`, in which short process ids are padded with
+    // blanks.
     let end = |line: &str| line.split_whitespace().take(2).eq([program.as_str(), "+++"]);
     while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(end)) {
         assert!(Instant::now() < until, "the tracer never ended");
@@ -50,7 +54,7 @@ pub(crate) async fn finished(file: &Path, program: u32) {
     }
 }
 
-/// The calls of a trace, in the order in which they began.
+/// Reads the calls of a trace, in the order in which they began.
 pub(crate) fn read(file: &Path) -> Vec<Call> {
     let text = std::fs::read(file).expect("a trace");
     let text = String::from_utf8_lossy(&text);

@@ -1,4 +1,4 @@
-//! An agent as a runtime talks to it, with keys of its own.
+//! A client that uses an agent as an agent runtime does, with unique idempotency keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::wire::{Answer, Lost, Wire};
 
-/// Messages asked for at once.
+/// Number of messages that the client reads per page.
 const PAGE: u64 = 1_000;
-/// Pages read at most.
+/// Maximum number of pages that the client reads.
 const PAGES_MAX: usize = 100;
 
-/// A key that no other call of this run has.
+/// Returns a unique idempotency key.
 pub(crate) fn key() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -24,12 +24,12 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// An agent that exists.
+    /// Returns a client of an existing agent.
     pub(crate) fn at(wire: Wire, name: &str) -> Agent {
         Agent { wire, name: name.into() }
     }
 
-    /// Makes an agent.
+    /// Creates an agent and returns its client.
     pub(crate) async fn create(wire: Wire, name: &str, window: u64, system: &str) -> Agent {
         let agent = Agent::at(wire, name);
         let body = json!({"context_window": window, "system": system});
@@ -37,7 +37,7 @@ impl Agent {
         agent
     }
 
-    /// The same agent on a connection of its own.
+    /// Returns a client of the same agent on a separate connection.
     pub(crate) fn again(&self) -> Agent {
         Agent::at(self.wire.again(), &self.name)
     }
@@ -46,7 +46,7 @@ impl Agent {
         format!("/v1/agents/{}", self.name)
     }
 
-    /// One attempt of a tool call.
+    /// Makes one attempt of a tool call.
     pub(crate) async fn attempt(
         &self,
         tool: &str,
@@ -59,19 +59,19 @@ impl Agent {
         self.wire.try_call("POST", &path, &headers, arguments.to_string()).await
     }
 
-    /// A tool call that must be answered, with whatever status.
+    /// Calls a tool; the call must be answered, with any status.
     pub(crate) async fn tool(&self, tool: &str, arguments: &Value, key: &str, rev: &str) -> Answer {
         self.attempt(tool, arguments, key, rev)
             .await
             .unwrap_or_else(|lost| panic!("{tool} on {}: {}", self.name, lost.0))
     }
 
-    /// A tool call that must succeed, on any revision.
+    /// Calls a tool with a new key and the revision `*`; the call must succeed.
     pub(crate) async fn done(&self, tool: &str, arguments: &Value) -> Value {
         self.tool(tool, arguments, &key(), "*").await.ok()
     }
 
-    /// Appends a message that must be taken.
+    /// Appends a message; the call must succeed.
     pub(crate) async fn append(&self, role: &str, message: impl Into<Value>) -> Value {
         let message: Value = message.into();
         self.done("append_fifo", &json!({"message": message, "role": role})).await
@@ -89,7 +89,7 @@ impl Agent {
         self.wire.get(&format!("{}/context", self.path())).await.ok()
     }
 
-    /// Every message ever appended.
+    /// Returns all messages in the agent's log.
     pub(crate) async fn messages(&self) -> Vec<Value> {
         let (mut all, mut from) = (Vec::new(), 1);
         for _ in 0..PAGES_MAX {
@@ -105,7 +105,7 @@ impl Agent {
     }
 }
 
-/// Role and text of each message, in order: what was said.
+/// Returns role and text of each message, in order.
 pub(crate) fn said(messages: &[Value]) -> Vec<(String, String)> {
     let text = |message: &Value, name: &str| message[name].as_str().unwrap_or_default().to_owned();
     messages.iter().map(|m| (text(m, "role"), text(m, "content"))).collect()

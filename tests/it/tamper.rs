@@ -1,4 +1,5 @@
-//! Tampering: after one message is deleted, one edge removed or two numbers swapped past the server, `vctx verify` names the row.
+//! Tests tampering: after a direct change of the database (a deleted message, a removed edge, two
+//! swapped numbers), `vctx verify` names the changed row.
 
 use serde_json::{Value, json};
 use vctx::memory::message::Message;
@@ -8,7 +9,7 @@ use crate::database::Database;
 use crate::home::Home;
 use crate::talk::Agent;
 
-/// An agent with some of its messages evicted.
+/// Creates an agent of which some messages are evicted.
 async fn evicted(home: &Home) -> Agent {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 1024, "Be brief.").await;
     for turn in 0..40 {
@@ -17,7 +18,8 @@ async fn evicted(home: &Home) -> Agent {
     ada
 }
 
-/// Fails unless the proof fails with exit code 65 and its first broken row is this one.
+/// Checks that `vctx verify` fails with exit code 65 and names the given row as the first broken
+/// one.
 #[track_caller]
 fn assert_broken(home: &Home, seq: u64, kind: &str) {
     let (code, report) = home.verify("vctx.sock", "ada");
@@ -36,7 +38,7 @@ async fn message(database: &Database, seq: u64) -> Value {
     database.row(query, json!({"seq": seq})).await
 }
 
-/// Puts a document back as it was.
+/// Inserts a removed document again.
 async fn put_back(database: &Database, collection: &str, document: &Value) {
     let query = format!("INSERT @document INTO {collection} RETURN NEW._key");
     let mut document = document.clone();
@@ -58,7 +60,7 @@ async fn verify_names_the_row_that_somebody_broke() {
     assert!(head > 5 && next > head + 3, "{state:#}");
     home.assert_verified("vctx.sock", "ada");
 
-    // One message, in the log, in the queue, at the end.
+    // The test deletes one message at a time: an evicted one, one in the queue, and the last one.
     for seq in [3, head + 1, next - 1] {
         let gone = message(&database, seq).await;
         let query = "REMOVE @key IN messages RETURN OLD.seq";
@@ -68,7 +70,7 @@ async fn verify_names_the_row_that_somebody_broke() {
         home.assert_verified("vctx.sock", "ada");
     }
 
-    // One edge.
+    // The test removes the edge of one evicted message.
     let edge = "FOR e IN recall_log FILTER e._from == 'core_memory/ada' AND e.seq == 4 RETURN e";
     let gone = database.row(edge, json!({})).await;
     database.row("REMOVE @key IN recall_log RETURN OLD.seq", json!({"key": gone["_key"]})).await;
@@ -76,7 +78,7 @@ async fn verify_names_the_row_that_somebody_broke() {
     put_back(&database, "recall_log", &gone).await;
     home.assert_verified("vctx.sock", "ada");
 
-    // The edge of an entry that was written straight into recall storage.
+    // The test removes the edge of an entry that `write_recall` wrote.
     let written = ada.done("write_recall", &json!({"entries": [{"content": "Has a boat."}]})).await;
     let seq = written["receipt"]["seq"].as_u64().expect("a seq");
     home.assert_verified("vctx.sock", "ada");
@@ -86,7 +88,7 @@ async fn verify_names_the_row_that_somebody_broke() {
     put_back(&database, "recall_log", &gone).await;
     home.assert_verified("vctx.sock", "ada");
 
-    // Two numbers swapped, by way of one that is free.
+    // The test swaps two sequence numbers, by way of a free number.
     let (one, two) = (message(&database, 2).await, message(&database, 5).await);
     let renumber = async |document: &Value, seq: u64| {
         let query = "UPDATE @key WITH { seq: @seq } IN messages RETURN NEW.seq";
@@ -101,7 +103,7 @@ async fn verify_names_the_row_that_somebody_broke() {
     renumber(&one, 2).await;
     home.assert_verified("vctx.sock", "ada");
 
-    // A word changed, and a chain head moved back.
+    // The test changes the text of the first message in the queue, and then restores it.
     let changed = "UPDATE @key WITH { content: @content } IN messages RETURN NEW.seq";
     let (row, text) = (message(&database, head).await, "something else");
     database.row(changed, json!({"key": row["_key"], "content": text})).await;
@@ -144,7 +146,7 @@ async fn a_receipt_says_what_a_prompt_held() {
         assert!(output.status.success(), "{report:#}");
         assert_eq!(report["receipt"]["item_in_prompt"], was, "{report:#}");
     }
-    // A receipt that says more than was there is found out.
+    // The verification detects an extra claim in a receipt.
     let text = std::fs::read_to_string(receipt).expect("a receipt");
     let mut forged: Value = serde_json::from_str(&text).expect("JSON");
     let last = forged["messages"].as_array().expect("messages").len() - 1;
@@ -164,7 +166,8 @@ async fn a_log_that_was_written_anew_is_noticed_by_a_receipt_kept_elsewhere_and_
     let database = home.database_inside();
     let head = ada.state().await["queue"]["head_seq"].as_u64().expect("a head");
 
-    // A writer of rows has everything that digests and chain are made of: none of it is secret.
+    // A client with write access to the database can recompute digests and the hash chain, because
+    // their inputs are not secret.
     let rest = "FOR m IN messages FILTER m.agent_id == 'ada' AND m.seq >= @seq SORT m.seq RETURN m";
     let rows = database.rows(rest, json!({"seq": head})).await;
     let mut chain = message(&database, head - 1).await["chain"].as_str().expect("hex").to_owned();

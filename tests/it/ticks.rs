@@ -1,4 +1,5 @@
-//! Schedules on real processes: each moment fires once, whoever is killed when; what was missed is told once; nobody is kept waiting by somebody else.
+//! Tests schedules on real processes: each tick fires once despite kills, missed ticks are reported
+//! once, and no agent delays another.
 
 use std::fs;
 use std::process::Command;
@@ -11,11 +12,11 @@ use crate::home::{Home, PROGRAM, Process, Tuning};
 use crate::talk::Agent;
 use crate::wire::Answer;
 
-/// Longest wait for what a server does by itself, on a busy machine.
+/// Maximum time that a test waits for background work, even on a busy machine.
 const FIRED_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(50);
-/// The shortest rhythm there may be, in milliseconds.
+/// The shortest interval that a schedule may have, in milliseconds.
 const SECOND_MS: u64 = 1_000;
 
 async fn put(agent: &Agent, name: &str, schedule: Value) -> Answer {
@@ -37,13 +38,14 @@ async fn remove(agent: &Agent, name: &str) -> Answer {
     agent.wire.call("DELETE", &path, &[], String::new()).await
 }
 
-/// Milliseconds since 1970 of a moment as it is told.
+/// Parses a timestamp to milliseconds since 1970.
 fn ms(moment: &Value) -> u64 {
     let text = moment.as_str().expect("a moment");
     vctx::clock::unix_ms_of(text).unwrap_or_else(|| panic!("{text} is no moment"))
 }
 
-/// An event that a schedule made: the moment, those that were missed with it, and the text.
+/// An event that a schedule posted: the due time of its tick, the number of missed ticks that it
+/// reports, and its text.
 #[derive(Debug)]
 struct Event {
     due_ms: u64,
@@ -51,7 +53,7 @@ struct Event {
     text: String,
 }
 
-/// The events of one schedule, in the order in which they stand in the queue.
+/// Returns the events that one schedule posted, in order.
 async fn events(agent: &Agent, name: &str) -> Vec<Event> {
     let messages = agent.messages().await;
     let own = messages.iter().filter(|m| m["meta"]["event"] == name);
@@ -67,7 +69,7 @@ async fn events(agent: &Agent, name: &str) -> Vec<Event> {
     own.map(event).collect()
 }
 
-/// Waits until a schedule has made so many events.
+/// Waits until a schedule has posted the given number of events.
 async fn fired(agent: &Agent, name: &str, count: usize) -> Vec<Event> {
     let until = Instant::now() + FIRED_MAX;
     loop {
@@ -80,7 +82,7 @@ async fn fired(agent: &Agent, name: &str, count: usize) -> Vec<Event> {
     }
 }
 
-/// Each moment from the first one on is one event, or is told of by the one before: none twice, none left out.
+/// Checks that each tick since the first one either has one event, or is counted once as missed.
 fn assert_each_moment_once(events: &[Event], every_ms: u64) {
     for pair in events.windows(2) {
         let next = pair[0].due_ms + (pair[0].missed + 1) * every_ms;
@@ -97,7 +99,7 @@ async fn a_schedule_fires_in_its_rhythm_until_it_is_taken_away() {
     let answer = put(&ada, "tide", asked.clone()).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     let first_ms = ms(&answer.body["next"]);
-    // The same again is no other schedule: its moments stay.
+    // If the same schedule is set again, its ticks do not change.
     let again = put(&ada, "tide", asked).await;
     assert_eq!(again.status, 200);
     let found = fired(&ada, "tide", 3).await;
@@ -136,7 +138,8 @@ async fn what_fires_once_fires_once_even_if_its_moment_is_past_and_it_is_given_a
     let found = fired(&ada, "leap", 1).await;
     assert_eq!((found[0].due_ms, found[0].missed), (ms(&told["at"]), 0));
     given(&ada, "leap", once.clone()).await;
-    // Taken away and given again it is the same moment still: its key was used.
+    // A schedule that is deleted and created again does not fire a past tick again, because the
+    // idempotency key of that tick is already used.
     remove(&ada, "leap").await.ok();
     given(&ada, "leap", once).await;
     tokio::time::sleep(Duration::from_millis(3 * SECOND_MS)).await;
@@ -178,7 +181,7 @@ async fn two_servers_of_which_one_is_killed_at_random_fire_nothing_twice_and_lea
     let _engine = home.engine().await;
     let start = async |socket: &str| -> Process {
         let server = home.server(socket, "engine.sock", "engine-ro.sock", &Tuning::default()).await;
-        // What a call of the killed one may leave to the other.
+        // A server may log this warning about a call that the killed server had begun.
         server.expect("a job failed");
         server
     };
@@ -215,7 +218,7 @@ async fn two_servers_of_which_one_is_killed_at_random_fire_nothing_twice_and_lea
     }
 }
 
-/// A model that makes one note whenever it is asked, and does not ask for another turn.
+/// Steps of a model that writes one note for each request and then yields.
 const NOTING: &str = r#"{"repeat": true, "calls": [{"name": "store_core", "arguments": {"block_id": "log", "content": "seen", "policy": {"mode": "append"}}}]}"#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,7 +294,7 @@ async fn one_whose_event_cannot_be_written_keeps_nobody_from_firing() {
     }
     let told = get(&small, "n0").await.ok();
     assert_eq!((&told["fired"], &told["next"]), (&json!(0), &json!("2020-01-01T00:00:00.000Z")));
-    // A window that is large enough lets it fire after all.
+    // With a large enough window the schedule fires.
     let body = json!({"context_window": 65_536}).to_string();
     let headers = [("idempotency-key", "larger"), ("if-match", "*")];
     small.wire.call("PATCH", &small.path(), &headers, body).await.ok();

@@ -1,4 +1,7 @@
-//! A tour over everything the server asks of its database, and `docs/reference/fidelity.md`: each request and each feature with what it is known by.
+//! Makes the server send every kind of request to its database, and compares the requests with
+//! `docs/reference/fidelity.md`, which lists for each request and AQL feature the evidence that the
+//! engine behaves like ArangoDB. One sequence of calls that makes the server send requests is
+//! called a tour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,7 +21,7 @@ use crate::talk::{Agent, key};
 
 const EVIDENCE: &str = "tests/golden/fidelity-evidence.txt";
 const FIDELITY: &str = "docs/reference/fidelity.md";
-/// Kinds of evidence, best first.
+/// Kinds of evidence that the engine behaves like ArangoDB, best first.
 const KINDS: &[(&str, &str)] = &[
     (
         "recorded",
@@ -37,9 +40,10 @@ fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Engine and server with both ways between them seen.
+/// An engine with recording proxies on both its sockets.
 struct Tour {
-    /// Before the directory, so that it ends before that goes.
+    /// This field is declared before the directory, so that the process ends before the directory
+    /// is removed.
     _engine: Process,
     home: Home,
     writes: Proxy,
@@ -56,7 +60,7 @@ impl Tour {
         Tour { home, _engine: engine, writes, reads, lines: BTreeSet::new() }
     }
 
-    /// Takes down what passed since the last time.
+    /// Adds to the list of requests those that were recorded since the last call of this function.
     fn note(&mut self) {
         for proxy in [&self.writes, &self.reads] {
             self.lines.extend(proxy.record().iter().flat_map(lines_of));
@@ -64,7 +68,8 @@ impl Tour {
         }
     }
 
-    /// Setup three times: everything is made; nothing is; a rule that was loosened is put right.
+    /// Runs the setup three times: the first run creates all objects, the second changes nothing,
+    /// the third restores the schema rule of a collection, which the test has loosened.
     async fn set_up(&mut self) {
         let socket = self.home.path("rw.sock").display().to_string();
         let run = || {
@@ -97,7 +102,7 @@ impl Tour {
     }
 }
 
-/// Arguments for each tool, in an order in which all of them succeed.
+/// Returns arguments for each tool, in an order in which all calls succeed.
 fn calls() -> Vec<(&'static str, Value)> {
     vec![
         (
@@ -130,7 +135,7 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Every tool, once or more.
+/// Calls every tool at least once.
 async fn tools(ada: &Agent) {
     let mut called = BTreeSet::new();
     for (tool, arguments) in calls() {
@@ -146,7 +151,7 @@ async fn tools(ada: &Agent) {
     assert_eq!(called, names.collect(), "the tour calls every tool");
 }
 
-/// Every other path that asks the database.
+/// Calls every other HTTP path that queries the database.
 async fn paths(tour: &Tour, ada: &Agent) {
     let path = ada.path();
     let get = async |path: &str| ada.wire.get(path).await.ok();
@@ -180,7 +185,7 @@ async fn paths(tour: &Tour, ada: &Agent) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     ada.wire.call("DELETE", &format!("{path}/schedules/bell"), &[], String::new()).await.ok();
-    // A passage that came from a message, and again.
+    // The test ingests the same document twice. One of its chunks has a message as its source.
     let message = ada.append("user", "The almanac is on the shelf.").await;
     let ids = [&message["result"]["message_id"]];
     let chunks = json!([{"text": "Low tide. ", "provenance": {"message_ids": ids}}, "High tide. ", "Slack water."]);
@@ -198,7 +203,7 @@ async fn paths(tour: &Tour, ada: &Agent) {
     }
     let event = json!({"class": "system", "content": "A bell rings."}).to_string();
     ada.wire.call("POST", &format!("{path}/events"), &write, event).await.ok();
-    // A refused configuration leaves a row of its own.
+    // A refused change of the configuration is also recorded, as an event.
     let refused = json!({"context_window": 1}).to_string();
     ada.wire
         .call("PATCH", &path, &[("idempotency-key", "too small"), ("if-match", "*")], refused)
@@ -212,7 +217,7 @@ async fn paths(tour: &Tour, ada: &Agent) {
     }
 }
 
-/// Appends until something is evicted.
+/// Appends until messages are evicted.
 async fn flush(ada: &Agent) {
     for turn in 0..200 {
         let body = ada.append("user", format!("Turn {turn}: {}", count::words(100))).await;
@@ -223,7 +228,7 @@ async fn flush(ada: &Agent) {
     panic!("two hundred turns and no eviction");
 }
 
-/// Evictions whose commit, or whose query, is lost on the way.
+/// Causes evictions in which the commit or a query is lost between server and engine.
 async fn trouble(tour: &Tour, ada: &Agent) {
     for (method, path, fault) in [
         ("PUT", "/_api/transaction/", Fault::CutBefore),
@@ -245,7 +250,7 @@ async fn trouble(tour: &Tour, ada: &Agent) {
     }
 }
 
-/// A transaction that somebody left open on the core of the agent; the next call finds it and ends it.
+/// Leaves a transaction open on the agent's core; the next call finds and ends the transaction.
 async fn left_behind(tour: &Tour, ada: &Agent) {
     let database = tour.home.database();
     let collections = json!({"collections": {"write": ["core_memory"]}});
@@ -262,9 +267,10 @@ async fn left_behind(tour: &Tour, ada: &Agent) {
     panic!("a transaction that was left open was never ended");
 }
 
-/// Vectors enough for an index, and a search before and after it is there.
+/// Stores enough vectors for an index, and searches before and after the index exists.
 async fn index(ada: &Agent, metric: &str) {
-    // Of the kind that the tools of the tour have taken in.
+    // These vectors name the same model and version as the vectors of the other ingests in this
+    // test.
     let offered = |doc_id: &str, from: u32| {
         let mut offered = circle(doc_id, from, 60, metric);
         (offered["embedding_version"], offered["model_id"]) = (json!("7"), json!("tides"));
@@ -287,7 +293,8 @@ async fn index(ada: &Agent, metric: &str) {
     }
 }
 
-/// A database has vectors of one metric, so the other one needs another.
+/// Makes a tour with the metric L2. A database has vectors of only one metric, so the other metric
+/// needs another database.
 async fn toured_by_l2() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     let server = tour.server().await;
@@ -298,7 +305,8 @@ async fn toured_by_l2() -> BTreeSet<String> {
     tour.lines
 }
 
-/// Whole documents and their words need an archive whose vectors the server makes.
+/// Makes a tour with whole documents and searches by words, which need an archive whose vectors the
+/// server computes.
 async fn toured_by_words() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     let server = tour.server().await;
@@ -321,7 +329,7 @@ async fn toured_by_words() -> BTreeSet<String> {
     tour.lines
 }
 
-/// All vectors of an archive change.
+/// Makes a tour with a reindex of an archive.
 async fn toured_by_change() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     let mut tuning = eager();
@@ -345,7 +353,7 @@ async fn toured_by_change() -> BTreeSet<String> {
     tour.lines
 }
 
-/// A client of OpenAI sends its history, then an edited one.
+/// Makes a tour in which a client of the OpenAI API sends its history, and then an edited history.
 async fn toured_by_conversation() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     let model = Scripted::start(&tour.home, "echo", &[]).await;
@@ -370,7 +378,7 @@ async fn toured() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     tour.set_up().await;
     let server = tour.server().await;
-    // The troubles of the tour are provoked, and it is the other tests that look at what is said of them.
+    // The tour provokes faults, so any log line is accepted here; other tests check the log lines.
     server.expect("");
     tour.note();
     let wire = tour.home.wire("vctx.sock");
@@ -385,7 +393,8 @@ async fn toured() -> BTreeSet<String> {
     tour.lines
 }
 
-/// The hand-kept table: what is known of each line, and from where.
+/// Reads the table with the evidence for each line of the list of requests; the table is edited by
+/// hand.
 fn evidence() -> BTreeMap<String, (String, String)> {
     let text = fs::read_to_string(file(EVIDENCE)).expect(EVIDENCE);
     let mut table = BTreeMap::new();
@@ -408,13 +417,14 @@ fn evidence() -> BTreeMap<String, (String, String)> {
 fn printed(lines: &BTreeSet<String>, evidence: &BTreeMap<String, (String, String)>) -> String {
     let mut text = String::from(
         "# Fidelity\n\n\
-        What the server asks of its database, and how it is known what ArangoDB answers. Printed by `UPDATE_GOLDEN=1 cargo test --test it tour`: a\n\
-        proxy on the sockets between server and engine took down each request of a tour over setup, every tool, every path and lost answers; the\n\
-        features of AQL are read from the syntax trees of the texts that were sent. The evidence is kept by hand in\n\
-        `tests/golden/fidelity-evidence.txt`; a request without a line there fails the test, and so does a line that nothing uses.\n\
-        `VCTX_SHAPES=FILE cargo test --test it` notes what all other tests send through sockets of their own; with the same variable the tour\n\
-        fails if it does not come by it.\n\n\
-        No real arangod has been asked. `{}` stands for a name of ours.\n\n\
+        The requests that the server sends to its database, and the evidence for ArangoDB's answers to them. Printed\n\
+        by `UPDATE_GOLDEN=1 cargo it tour`: a proxy on the sockets between server and engine records each\n\
+        request of a tour over setup, every tool, every path and lost answers; the features of AQL are read from the\n\
+        syntax trees of the sent texts. The evidence is kept by hand in `tests/golden/fidelity-evidence.txt`; a\n\
+        request without evidence fails the test, and so does an unused line of evidence.\n\
+        `VCTX_SHAPES=FILE cargo it` records the requests of all other tests; with the same variable the\n\
+        tour fails if one of these requests is missing in it.\n\n\
+        No real arangod was asked. `{}` stands for a name that this project chose.\n\n\
         | Evidence | Means | Requests | Features |\n|---|---|---|---|\n",
     );
     let of = |kind: &str, section: &str| {
@@ -437,6 +447,7 @@ fn printed(lines: &BTreeSet<String>, evidence: &BTreeMap<String, (String, String
     text
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_is_asked_of_the_database_is_known_by_something() {
     let mut lines = toured().await;
@@ -445,7 +456,8 @@ async fn everything_that_is_asked_of_the_database_is_known_by_something() {
     lines.extend(toured_by_change().await);
     lines.extend(toured_by_conversation().await);
     if let Some(path) = shapes_file() {
-        // What other tests of this run or of an earlier one have sent.
+        // The tour must include all requests that other tests recorded, in this run or an earlier
+        // one.
         let seen = fs::read_to_string(path).unwrap_or_default();
         let missed: BTreeSet<&str> = seen.lines().filter(|line| !lines.contains(*line)).collect();
         assert!(missed.is_empty(), "the tour does not come by:\n{missed:#?}");
@@ -460,8 +472,5 @@ async fn everything_that_is_asked_of_the_database_is_known_by_something() {
         fs::write(file(FIDELITY), &text).expect(FIDELITY);
     }
     let kept = fs::read_to_string(file(FIDELITY)).unwrap_or_default();
-    assert!(
-        kept == text,
-        "{FIDELITY} is not what the tour found: UPDATE_GOLDEN=1 cargo test --test it tour"
-    );
+    assert!(kept == text, "{FIDELITY} is not what the tour found: UPDATE_GOLDEN=1 cargo it tour");
 }

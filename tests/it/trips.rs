@@ -1,4 +1,5 @@
-//! Trips to the database for each kind of call, held against `tests/golden/trips.txt`.
+//! Counts how many database requests each kind of call needs, and compares the numbers with
+//! `tests/golden/trips.txt`.
 
 use std::fmt::Write as _;
 
@@ -15,18 +16,26 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: which chains of heartbeats are dead, which schedules are due,
-/// whether all vectors are to change, and after an ingest whether the archive
-/// is large enough for an index. (Its tiers are not probed here.)
+/// Names of the queries that every server's background jobs run.
+const PERIODIC: [&str; 5] =
+    ["core_dead_chains", "core_expired_runs", "forget_due", "reindex_load", "schedule_due"];
+
+/// Whether a request comes from the server's background work. Background jobs look for heartbeat
+/// chains and runs that are past their time limit, for schedules that are due, for interrupted
+/// forget operations, and for a reindex in progress. They also check whether the database is
+/// writable and, after an ingest, whether the archive is large enough for an index. (The test
+/// disables the probes of the storage tiers.)
 fn by_itself(exchange: &Exchange) -> bool {
-    let named = |name: &str| ["core_dead_chains", "reindex_load", "schedule_due"].contains(&name);
+    let named = |name: &str| PERIODIC.contains(&name);
     match exchange.request["query"].as_str() {
         Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
-        None => exchange.path.contains("/archival_docs/count"),
+        None => ["/archival_docs/count", "/_admin/server/availability"]
+            .iter()
+            .any(|path| exchange.path.contains(path)),
     }
 }
 
-/// Requests since the last look.
+/// Returns the number of requests on both sockets since the last call of this function.
 fn trips(stage: &Stage) -> (usize, usize) {
     let count = |record: Vec<Exchange>| record.iter().filter(|e| !by_itself(e)).count();
     let counted = (count(stage.reads.record()), count(stage.writes.record()));
@@ -37,7 +46,7 @@ fn trips(stage: &Stage) -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
-    // Tiers are probed when the score is asked for, and otherwise not here.
+    // In this test, the server probes the storage tiers only when a score is requested.
     let quiet = Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "0");
     let stage = Stage::new(&quiet).await;
     let mut table = HEAD.to_owned();

@@ -1,4 +1,5 @@
-//! What is true of a database at every moment, whoever was killed and whatever was lost: of its log, its view, its chains, its archive and its vectors.
+//! Checks invariants of a database after any kills and lost requests: its recall storage, view,
+//! heartbeat chains, archive and vectors.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,14 +8,15 @@ use serde_json::{Value, json};
 
 use crate::database::Database;
 
-/// Longest wait for what is done a moment later: a view's commit, a sweep of dead chains.
+/// Maximum time until delayed work is done, such as the commit of a view, or the end of heartbeat
+/// chains that are past their time limit.
 const LATER_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Chunks that a look at the vectors compares at most.
+/// Maximum number of chunks whose distances the check of the vector index compares.
 const CHUNKS_MAX: usize = 1_000;
 
-/// How many entries of each kind an agent's log holds.
+/// Number of entries of each kind in an agent's recall storage.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) evicted: usize,
@@ -22,8 +24,8 @@ pub(crate) struct Logged {
     pub(crate) spooled: usize,
 }
 
-/// The log holds exactly what left the queue, what was written straight into it and what was spooled, each once and with its own
-/// text; never a copy.
+/// Checks that recall storage contains exactly the messages that were evicted, written by
+/// `write_recall` or spooled, each once with its own text, and no copy.
 pub(crate) async fn assert_log(database: &Database, agent: &str) -> Logged {
     let query = r#"
         LET head_seq = DOCUMENT("core_memory", @agent).queue.head_seq
@@ -48,7 +50,8 @@ pub(crate) async fn assert_log(database: &Database, agent: &str) -> Logged {
     Logged { evicted: of(&["turn", "event"]), written: of(&["recall"]), spooled: of(&["spool"]) }
 }
 
-/// The view shows exactly the entries of the log, a moment after they were committed, and finds each of these words where it stands.
+/// Waits until the view shows exactly the entries of recall storage, and checks that the view finds
+/// each given word in the entry that contains it.
 pub(crate) async fn assert_view(database: &Database, agent: &str, words: &[&str]) {
     let until = Instant::now() + LATER_MAX;
     let binds = json!({"core": format!("core_memory/{agent}")});
@@ -80,8 +83,9 @@ pub(crate) async fn assert_view(database: &Database, agent: &str, words: &[&str]
     }
 }
 
-/// Every chain that ended began before and ended once, within its cap or because of it; at most one runs. Gives the number of ends that
-/// a sweep wrote.
+/// Checks that every ended chain has one start and one end event, that it stayed within its limits
+/// or ended because of them, and that at most one chain runs. Returns the number of end events that
+/// the sweep wrote, a background job that ends chains after their time limit.
 pub(crate) async fn assert_chains(database: &Database, agent: &str) -> u64 {
     let query = r#"
         LET of = (FOR e IN memory_events FILTER e.agent_id == @agent AND e.type IN ["hb_start", "hb_end"]
@@ -111,7 +115,7 @@ pub(crate) async fn assert_chains(database: &Database, agent: &str) -> u64 {
     swept
 }
 
-/// No chain outlives its cap by more than the time in which servers look for such.
+/// Waits until no chain exceeds its time limit, because a background job must end such chains.
 pub(crate) async fn assert_no_dead_chain(database: &Database) {
     let until = Instant::now() + LATER_MAX;
     loop {
@@ -126,8 +130,9 @@ pub(crate) async fn assert_no_dead_chain(database: &Database) {
     }
 }
 
-/// Every document has exactly the chunks of its manifest, of its revision and with dense places, and there are no others; the cores
-/// count them all.
+/// Checks that every document has exactly the chunks of its manifest, all of one revision and with
+/// consecutive positions. Also checks that no other chunks exist, and that the counts in the cores
+/// match.
 pub(crate) async fn assert_archive(database: &Database) {
     let query = "
         LET documents = (FOR m IN archival_manifests
@@ -154,8 +159,9 @@ pub(crate) async fn assert_archive(database: &Database) {
     }
 }
 
-/// All cells of the vector index together hold the chunks that the collection holds, each as near to a vector as it is. False if there is
-/// no index to ask.
+/// Checks that all lists of the vector index together contain exactly the chunks of the collection,
+/// and that the index reports each chunk's true distance to a vector. Returns false if there is no
+/// index.
 pub(crate) async fn assert_vectors(database: &Database, vector: &Value) -> bool {
     let indexes =
         database.call("GET", "/_api/index?collection=archival_docs", &Value::Null).await.ok();

@@ -1,4 +1,5 @@
-//! A document with vectors of its caller that is too large for one call: sent in parts, seen whole or not at all, resumed by whoever comes back.
+//! Tests a document with the caller's vectors that is too large for one call: it is sent in parts,
+//! is visible as a whole or not at all, and any caller can resume the upload.
 
 use std::time::Duration;
 
@@ -12,14 +13,16 @@ use crate::outside::outside;
 use crate::talk::Agent;
 use crate::truths::assert_archive;
 
-/// Parts of the document and chunks of each but the last.
+/// Number of parts of the document, and number of chunks in each part except the last.
 const PARTS: u64 = 4;
 const CHUNKS: u64 = 300;
-/// Rounds in which somebody is killed in the middle of an upload, and within which time, in microseconds.
+/// Number of rounds, each of which kills a process during an upload, and the maximum time until the
+/// kill, in microseconds.
 const ROUNDS: u64 = 6;
 const SPAN_US: u64 = 120_000;
 
-/// A part of the document of an upload: the chunks of a part follow those of the parts before it, in characters and in vectors.
+/// Returns ingest arguments for one part of an upload. The character positions and vectors of a
+/// part continue where the previous part ended.
 fn part(upload: &str, number: u64) -> Value {
     let text = |n: u64| format!("In {upload} sentence {n:04} follows. ");
     let length = text(0).chars().count() as u64;
@@ -61,7 +64,7 @@ async fn parts_are_seen_when_all_are_there_and_checked_as_one_document() {
         assert_eq!((&result["inserted"], &result["missing"]), (&json!(0), &missing), "{done}");
         assert_eq!(result["parts_missing"], missing.as_array().unwrap().len());
     }
-    // Parts of another agent, and of another upload, are not these parts.
+    // Parts of another agent or of another upload do not count as parts of this upload.
     ingest(&bob, &part("first", 1), "*").await.ok();
     let other = ingest(&ada, &part("second", 1), "*").await.ok();
     assert_eq!(other["result"]["parts_missing"], PARTS - 1);
@@ -73,7 +76,9 @@ async fn parts_are_seen_when_all_are_there_and_checked_as_one_document() {
     assert_eq!(found["result"]["k_actual"], 0);
     assert_eq!(ada.state().await["archived"], json!({"documents": 0, "chunks": 0}));
 
-    // The whole is checked: its spans do not cover it. The part that was wrong is sent again.
+    // When all parts are there, the server checks the whole document. It finds that the spans do
+    // not cover the text, and refuses the last part. The client then sends the part with the wrong
+    // spans again, with the right spans.
     let refused = ingest(&ada, &part("first", 1), "*").await.refused(422, "LATE_CHUNKING_REQUIRED");
     assert_eq!(refused["reason"], "spans", "{refused}");
     assert!(texts(&database).await.is_empty());
@@ -95,7 +100,7 @@ async fn parts_are_seen_when_all_are_there_and_checked_as_one_document() {
         "chunks follow each other over parts"
     );
 
-    // The next version takes its place at once, when its last part is there.
+    // The new version replaces the old document only when its last part arrives.
     for number in 2..PARTS {
         ingest(&ada, &part("second", number), "*").await.ok();
     }
@@ -186,7 +191,8 @@ async fn an_upload_that_is_cut_off_goes_on_where_it_was_and_nothing_is_half_seen
         let wanted = whole(&upload);
         assert!(there == before || there == wanted, "round {round}: {} chunks", there.len());
         assert_archive(&database).await;
-        // Whoever comes back sends a part and is told what is missing; the same keys find out what was done.
+        // The caller resumes the upload: it sends all parts again with the same keys. A part that
+        // was stored before the kill gets its stored answer.
         let ada = Agent::at(home.wire("vctx.sock"), "ada");
         for number in 1..=PARTS {
             let key = format!("{upload}-{number}");

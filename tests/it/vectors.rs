@@ -1,4 +1,5 @@
-//! Vectors of recall storage on real processes: made behind the back of those who write, for every passage once, and never shown to another agent.
+//! Tests the vectors of recall storage on real processes: they are computed in the background, once
+//! for every passage, and never shown to another agent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
-use vctx::policy::passages;
+use vctx::search::passages;
 use vctx::store::QUERIES;
 use vctx::text::lexical;
 
@@ -16,19 +17,23 @@ use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
 use crate::talk::Agent;
 
-/// Components of this model's vectors.
+mod archive;
+
+/// Dimension of the model's vectors.
 const DIMENSION: usize = 384;
-/// Looks for vectors that are on their way, and the pause between two.
+/// Maximum number of polls for pending vectors, and the pause between two polls.
 const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A model behind an OpenAI-compatible endpoint on a Unix socket: words by their letters. It can be told to fail and to take its time.
+/// A fake embedding model at an OpenAI-compatible endpoint on a Unix socket, which computes vectors
+/// from the letters of words. A test can make the model slow, and can make it refuse requests.
 pub(crate) struct Model {
     pub(crate) fails: Arc<AtomicBool>,
     texts: Arc<AtomicUsize>,
 }
 
-/// The status with which a model refuses some texts, by how many requests it had before.
+/// Decides, from the number of earlier requests and the texts, with which status the model refuses
+/// a request, if at all.
 type Mood = fn(usize, &[&str]) -> Option<&'static str>;
 
 impl Model {
@@ -36,12 +41,12 @@ impl Model {
         Model::moody(socket, pause, DIMENSION, |_, _| None)
     }
 
-    /// The same with vectors of another length.
+    /// Starts a model with vectors of the given dimension.
     pub(crate) fn of_length(socket: &Path, pause: Duration, dimension: usize) -> Model {
         Model::moody(socket, pause, dimension, |_, _| None)
     }
 
-    /// One that does not answer for everything.
+    /// Starts a model that refuses the requests that `mood` selects.
     fn moody(socket: &Path, pause: Duration, dimension: usize, mood: Mood) -> Model {
         let requests = Arc::<AtomicUsize>::default();
         let listener = UnixListener::bind(socket).expect("a socket");
@@ -64,7 +69,7 @@ impl Model {
         model
     }
 
-    /// Texts that were embedded.
+    /// Returns the number of texts that the model was asked to embed.
     pub(crate) fn asked(&self) -> usize {
         self.texts.load(Ordering::SeqCst)
     }
@@ -123,7 +128,7 @@ async fn server(home: &Home, version: &str) -> Process {
     home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuned(home, version)).await
 }
 
-/// What must be there for some texts of an agent: its passages, in the order of entries.
+/// Returns the expected passages of an agent's texts, in the order of the entries.
 fn wanted(texts: &[String]) -> Vec<Value> {
     let spans = |text: &String| {
         passages(text).into_iter().map(|p| json!([p.start, p.end])).collect::<Vec<_>>()
@@ -136,7 +141,7 @@ async fn made(home: &Home, scope: &str) -> Vec<Value> {
     home.database().rows(query, json!({"scope": scope})).await
 }
 
-/// Waits until every passage of the texts has its vector, and no more than one.
+/// Waits until every passage of the texts has exactly one vector.
 pub(crate) async fn all_made(home: &Home, scope: &str, texts: &[String]) {
     let wanted = wanted(texts);
     for _ in 0..LOOKS_MAX {
@@ -158,19 +163,20 @@ pub(crate) async fn log(agent: &Agent, texts: &[String]) {
     }
 }
 
-/// Which kind of vectors an agent's recall storage has.
+/// Returns the fingerprint of the embedder that computed the vectors in an agent's recall storage.
 async fn fingerprint(home: &Home, scope: &str) -> Value {
     let mark = "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint";
     home.database().row(mark, json!({"scope": scope})).await
 }
 
-/// What the server's queries for near passages take beside the vector: nothing is known, and entries matter little here.
+/// Returns bind parameters of the query with which the server finds near passages. The constants
+/// among the values hardly affect these tests.
 fn near_binds(scope: &str, fingerprint: &Value, text: &str, limit: u64) -> Value {
     json!({"scope": scope, "fingerprint": fingerprint, "limit": limit, "known": [], "weighed_max": 1, "beside": 0, "chars_max": 10,
         "beside_chars_max": 10, "query_vector": lexical::embed_query(text, DIMENSION)})
 }
 
-/// The passages near to a text, as the server's own query finds them.
+/// Returns the passages that are nearest to a text, found with the server's own query.
 async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
     let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
     let fingerprint = fingerprint(home, scope).await;
@@ -204,14 +210,14 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
     log(&ada, &texts).await;
     log(&bob, &["The choir rehearses Brahms on Thursdays.".into()]).await;
     all_made(&home, "ada", &texts).await;
-    // What leaves the queue gets vectors as well.
+    // Evicted messages get vectors as well.
     ada.append("user", "The tide turns at seven.").await;
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     texts.push("The tide turns at seven.".into());
     all_made(&home, "ada", &texts).await;
     all_made(&home, "bob", &["The choir rehearses Brahms on Thursdays.".into()]).await;
 
-    // A long text is found by the passage that answers.
+    // A long text is found by its matching passage.
     let found = near(&home, "ada", "harbour master, fourteen euros", 1).await;
     let (start, end) = (found[0]["start"].as_u64().unwrap(), found[0]["end"].as_u64().unwrap());
     let long = &texts[22];
@@ -219,11 +225,11 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
     let found = near(&home, "ada", "When does the tide turn?", 3).await;
     assert_eq!(found[0]["seq"], 24);
     assert!(found[0].get("embedding").is_none());
-    // Nothing of another agent, whatever is asked.
+    // No query finds passages of another agent.
     let found = near(&home, "bob", "harbour master tide cat Brahms", 40).await;
     assert_eq!(found.len(), 1);
 
-    // An entry that goes takes its vectors along, and is not shown meanwhile.
+    // A removed entry is hidden immediately, and its vectors are removed with it.
     let query = "FOR e IN recall_log FILTER e.seq == 24 AND e._from == 'core_memory/ada' REMOVE e IN recall_log RETURN OLD.seq";
     assert_eq!(home.database().rows(query, json!({})).await.len(), 1);
     let found = near(&home, "ada", "When does the tide turn?", 40).await;
@@ -236,7 +242,7 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
         tokio::time::sleep(LOOK).await;
     }
 
-    // Another version of the model is another embedder: all vectors are made anew, in their places.
+    // Another version of the model counts as another embedder, so all vectors are replaced.
     texts.pop();
     server.stop().await;
     let first = near(&home, "ada", "cat", 1).await;
@@ -278,7 +284,7 @@ async fn an_answer_says_so_while_what_was_logged_last_has_no_vectors() {
     all_made(&home, "ada", &texts).await;
     let found = ada.done("search_recall", &asked).await["result"].clone();
     assert_eq!((&found["vectors"], &found["complete"]), (&json!("exact"), &Value::Null));
-    // By words alone there is nothing to wait for.
+    // A search by words does not wait for vectors.
     let words = json!({"query": "lantern", "mode": "text", "rehydrate": false});
     let found = ada.done("search_recall", &words).await["result"].clone();
     assert!(found["vectors"].is_null() && found["complete"].is_null(), "{found}");
@@ -307,7 +313,8 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
     {
         let exact = near(&home, scope, text, 5).await;
         let fingerprint = fingerprint(&home, scope).await;
-        // All cells and all rows: the same as one by one.
+        // A search that reads all lists and all rows returns the same similarities as an exact
+        // comparison.
         let mut binds = near_binds(scope, &fingerprint, text, 5);
         binds["n_probe"] = 512.into();
         binds["fetch"] = 400.into();
@@ -322,7 +329,8 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
         }
     }
     second.stop().await;
-    // An index for vectors of another length would refuse the new ones.
+    // The server must replace the vector index, because an index for vectors of the old dimension
+    // would refuse the new vectors.
     let mut short = tuned(&home, "short");
     short.environment.push(("VCTX_EMBEDDER__DIMENSION".into(), "96".into()));
     home.database()
@@ -334,7 +342,7 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
     index_is(&home, None).await;
 }
 
-/// Waits for a vector index over recall storage of that length, or for its end.
+/// Waits until a vector index of the given dimension over recall storage exists, or is removed.
 pub(crate) async fn index_is(home: &Home, dimension: Option<usize>) {
     for _ in 0..LOOKS_MAX {
         let path = "/_api/index?collection=recall_vectors";
@@ -356,6 +364,7 @@ pub(crate) async fn index_is(home: &Home, dimension: Option<usize>) {
     panic!("the vector index of recall storage is never of {dimension:?} components");
 }
 
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_killed_goes_on_where_it_was() {
     let home = Home::new();
@@ -380,7 +389,7 @@ async fn who_is_killed_goes_on_where_it_was() {
             process.expect("database");
             process.expect("embedder");
         }
-        // A database server that runs already is not ours to kill.
+        // The test must not kill a database server that it did not start.
         if round % 2 == 0 && outside().is_none() {
             engine.kill();
             server.kill();
@@ -394,7 +403,8 @@ async fn who_is_killed_goes_on_where_it_was() {
     all_made(&home, "ada", &texts).await;
     let asked = model.texts.load(Ordering::SeqCst);
     assert!(asked < all * 3, "{asked} texts were embedded for {all} passages");
-    // All servers write to one log: one that outlived its engine by a moment said so.
+    // All servers of the test write to one log. This log contains warnings about the lost
+    // connection, from servers whose engine was killed.
     server.expect("a job failed");
     drop(server);
     drop(engine);
@@ -520,82 +530,7 @@ async fn without_a_model_there_are_no_vectors() {
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
     log(&ada, &texts(3)).await;
-    // Three looks of the job, were there one.
+    // During this pause, a background job that computes vectors would have run three times.
     tokio::time::sleep(Duration::from_millis(1_600)).await;
     assert_eq!(made(&home, "ada").await.len(), 0);
-}
-
-/// Vectors of texts as a caller would make them by this model, each alone.
-fn alone(texts: &[&str]) -> Vec<Vec<f64>> {
-    texts.iter().map(|text| lexical::embed_query(text, DIMENSION)).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_archive_holds_the_vectors_of_one_embedder_made_late() {
-    let home = Home::new();
-    let _engine = home.engine().await;
-    let model = Model::start(&home.path("model.sock"), Duration::ZERO);
-    let server = server(&home, "1").await;
-    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
-    let chunks = [
-        "Berths in the harbour of Cuxhaven are let from May on. ",
-        "The master charges fourteen euros a night. ",
-        "Cards are accepted.",
-    ];
-    let spans =
-        json!([{"start": 0, "end": 55}, {"start": 55, "end": 98}, {"start": 98, "end": 117}]);
-    let offer = |embeddings: Vec<Vec<f64>>| {
-        json!({"doc_id": "berths", "chunks": chunks, "embeddings": embeddings, "dimension": DIMENSION,
-            "metric": "cosine", "embedding_version": "1", "model_id": "letters",
-            "late_chunking": {"mode": "late", "pooling": "mean", "model": "letters", "document_chars": 117, "spans": spans}})
-    };
-    // The server knows that model: it sees that these were made chunk by chunk.
-    let naive = ada.tool("ingest_archival", &offer(alone(&chunks)), "naive", "*").await;
-    let told = naive.refused(422, "LATE_CHUNKING_REQUIRED");
-    assert_eq!(told["reason"], "alone");
-    assert_eq!(home.database().rows("FOR d IN archival_docs RETURN 1", json!({})).await.len(), 0);
-    // Made in the light of the whole, they are taken in.
-    let texts = chunks.map(str::to_owned);
-    ada.tool("ingest_archival", &offer(lexical::embed_document(&texts, DIMENSION)), "late", "*")
-        .await
-        .ok();
-    // The server's own are of the same kind, and not those of the chunks alone.
-    let own = json!({"doc_id": "fees", "chunks": chunks});
-    ada.done("ingest_archival", &own).await;
-    let kept = "FOR d IN archival_docs FILTER d.doc_id == 'fees' SORT d.index RETURN [d.model_id, d.embedding]";
-    for (row, alone) in home.database().rows(kept, json!({})).await.iter().zip(alone(&chunks)) {
-        assert_eq!(row[0], "letters");
-        let kept: Vec<f64> =
-            row[1].as_array().unwrap().iter().map(|c| c.as_f64().unwrap()).collect();
-        let near: f64 = kept.iter().zip(&alone).map(|(a, b)| a * b).sum();
-        assert!((0.9..0.9999).contains(&near), "{near}");
-    }
-    let asked = json!({"query_text": "what does the master charge", "limit": 1});
-    let found = ada.done("search_archival", &asked).await;
-    let best = found["result"]["results"][0]["text"].as_str().expect("a text");
-    assert!(best.starts_with("The master"), "{found:#}");
-
-    // While the model fails nothing is taken in that needs it, and nothing is half there.
-    model.fails.store(true, Ordering::SeqCst);
-    server.expect("the embedder");
-    server.expect("call failed");
-    let late =
-        json!({"doc_id": "tides", "chunks": ["The tide turns at seven.", "Mind the current."]});
-    ada.tool("ingest_archival", &late, "fails", "*").await.refused(503, "EMBEDDER_UNAVAILABLE");
-    model.fails.store(false, Ordering::SeqCst);
-    ada.tool("ingest_archival", &late, "fails", "*").await.ok();
-    server.stop().await;
-
-    // Another version of the model makes other vectors: they never stand beside these.
-    let server = self::server(&home, "2").await;
-    // They write into one log.
-    server.expect("the embedder");
-    server.expect("call failed");
-    let more = json!({"doc_id": "more", "chunks": ["One.", "Two."]});
-    let told = ada
-        .tool("ingest_archival", &more, "other", "*")
-        .await
-        .refused(409, "VECTOR_SETTING_MISMATCH");
-    assert_eq!(told["stored"]["embedding_version"], "1");
-    assert_eq!(told["given"]["embedding_version"], "2");
 }

@@ -1,4 +1,5 @@
-//! HTTP over a Unix socket as a stranger would speak it: any method, header and byte, one connection, nothing repeated.
+//! A raw HTTP client over a Unix socket: it sends any method, header and body, uses one connection,
+//! and does not retry.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,37 +14,38 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// Longest wait for one answer; above the server's own limit for a call.
+/// Maximum time until an answer arrives; it is longer than the server's own limit for a call.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Why there is no answer.
+/// The error of a request without an answer; the text says why there is no answer.
 #[derive(Debug)]
 pub(crate) struct Lost(pub(crate) String);
 
-/// An answer, whatever its status.
+/// An answer with any status.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) body: Value,
 }
 
 impl Answer {
-    /// The error code, or nothing.
+    /// Returns the error code, or an empty text.
     pub(crate) fn code(&self) -> &str {
         self.body["error"].as_str().unwrap_or_default()
     }
 
-    /// The body of a success.
+    /// Returns the body of a successful answer; any other answer fails the test.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.status), "status {}: {}", self.status, self.text);
         self.body
     }
 
-    /// Fails unless the answer is this refusal, as problem details that say what to do.
+    /// Checks that the answer is the given refusal, in the format of problem details and with
+    /// advice; returns the body.
     #[track_caller]
     pub(crate) fn refused(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status, self.code()), (status, code), "{}", self.text);
@@ -60,7 +62,7 @@ impl Answer {
     }
 }
 
-/// A connection that is made when first needed and made again after it broke.
+/// A connection that opens when first needed and reopens after a failure.
 pub(crate) struct Wire {
     socket: PathBuf,
     sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
@@ -71,12 +73,12 @@ impl Wire {
         Wire { socket: socket.to_owned(), sender: Mutex::default() }
     }
 
-    /// Another connection to the same socket.
+    /// Returns a client for another connection to the same socket.
     pub(crate) fn again(&self) -> Wire {
         Wire::new(&self.socket)
     }
 
-    /// One attempt of any request.
+    /// Sends a request once.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Lost> {
         let mut slot = self.sender.lock().await;
         let exchange = async {
@@ -88,7 +90,8 @@ impl Wire {
             sender.ready().await.map_err(lost)?;
             let (head, body) = sender.send_request(request).await.map_err(lost)?.into_parts();
             let bytes = body.collect().await.map_err(lost)?.to_bytes();
-            // Where the other side says that it ends the connection, the next request would race with that.
+            // If the server announces that it will close the connection, the client drops the
+            // connection, because the next request could arrive after the close.
             *slot = Some(sender)
                 .filter(|_| head.headers.get("connection").is_none_or(|v| v != "close"));
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -109,7 +112,7 @@ impl Wire {
         Ok(sender)
     }
 
-    /// One attempt of a request in parts.
+    /// Builds a request from its parts and sends it once.
     pub(crate) async fn try_call(
         &self,
         method: &str,
@@ -125,7 +128,7 @@ impl Wire {
         self.send(request.body(Full::new(body.into())).expect("a request")).await
     }
 
-    /// A request that must be answered, with whatever status.
+    /// Sends a request that must be answered, with any status.
     pub(crate) async fn call(
         &self,
         method: &str,

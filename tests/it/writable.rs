@@ -1,4 +1,5 @@
-//! A database that takes no writes: the server is not ready, and its core tier is down, until writes are taken again.
+//! Tests a database that refuses writes: until writes succeed again, the server is not ready and
+//! its core tier is reported as down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,19 +14,21 @@ use crate::outside::needs_an_engine_of_its_own;
 use crate::proxy::Exchange;
 use crate::talk::{Agent, key};
 
-/// Looks before a test gives up; each is a tenth of a second.
+/// Maximum number of polls, a tenth of a second apart, before a test fails.
 const LOOKS_MAX: u32 = 300;
-/// Longest file that an engine may write once its disk is to be full, in bytes: its log is shorter, its journal is not.
+/// File size limit in bytes, which simulates a full disk: the engine's log stays below the limit,
+/// but its journal exceeds it.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Messages after which the journal is longer for certain; each has more than 1 KiB.
+/// Maximum number of messages until the journal exceeds the limit; each message has more than 1
+/// KiB.
 const APPENDS_MAX: u32 = 200;
 
-/// A server that probes its tiers often.
+/// Settings of a server that probes its storage tiers often.
 fn probing() -> Tuning {
     Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "500")
 }
 
-/// Waits until the metric of the core tier says so.
+/// Waits until the metric of the core tier has the given value.
 async fn wait_for_core(home: &Home, up: bool) {
     let line = format!(r#"vctx_tier_up{{tier="core"}} {}"#, u8::from(up));
     for _ in 0..LOOKS_MAX {
@@ -50,7 +53,8 @@ fn assert_not_ready(answer: crate::wire::Answer) {
     assert!(detail.contains("takes no writes"), "{detail}");
 }
 
-/// A write beyond `RLIMIT_FSIZE` fails like one to a full disk where `SIGXFSZ` is ignored (setrlimit(2)).
+/// If `SIGXFSZ` is ignored, a write beyond `RLIMIT_FSIZE` fails like a write to a full disk
+/// (setrlimit(2)).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_engine_cannot_write_is_not_ready_until_it_can() {
     if needs_an_engine_of_its_own("limits the length of its files") {
@@ -83,7 +87,8 @@ async fn a_server_whose_engine_cannot_write_is_not_ready_until_it_can() {
 
     engine.kill();
     let engine = home.engine().await;
-    // They share a log.
+    // The restarted engine appends to the log of the first engine. The first engine has logged the
+    // second of these texts.
     for text in [TORN_TAIL, "writing to the store failed"] {
         engine.expect(text);
     }
@@ -93,7 +98,8 @@ async fn a_server_whose_engine_cannot_write_is_not_ready_until_it_can() {
     home.assert_verified("vctx.sock", "ada");
 }
 
-/// How a database refuses what is written, and what it says of its mode.
+/// What the falsifying proxy does with the database's answers: whether writes are refused, and
+/// which mode is reported.
 const TRUE: u8 = 0;
 const SAYS_READ_ONLY: u8 = 1;
 const REFUSES_1004: u8 = 2;
@@ -105,7 +111,7 @@ fn refusal(status: u16, num: u16) -> Option<Told> {
     Some(Told::new(status, body))
 }
 
-/// Whether a database in read-only mode refuses that.
+/// Whether a read-only database refuses the request, because it writes.
 fn writes(exchange: &Exchange) -> bool {
     let text = exchange.request["query"].as_str().unwrap_or_default();
     let words = ["INSERT ", "UPDATE ", "UPSERT ", "REPLACE ", "REMOVE "];
@@ -136,7 +142,8 @@ async fn a_server_of_a_read_only_database_is_not_ready_until_writes_are_taken() 
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 65_536, "Be brief.").await;
     wait_for_core(&home, true).await;
 
-    // By its own word, without a write.
+    // The server detects a read-only database by the mode that the database reports, without a
+    // write.
     state.store(SAYS_READ_ONLY, Ordering::Relaxed);
     assert_not_ready(ada.wire.get("/readyz").await);
     wait_for_core(&home, false).await;
@@ -144,7 +151,8 @@ async fn a_server_of_a_read_only_database_is_not_ready_until_writes_are_taken() 
     ada.wire.get("/readyz").await.ok();
     wait_for_core(&home, true).await;
 
-    // By what it does: until a write is taken, whoever asks is told.
+    // The server detects a read-only database by a refused write, and stays not ready until a write
+    // succeeds.
     for refusing in [REFUSES_1004, REFUSES_1104] {
         state.store(refusing, Ordering::Relaxed);
         append(&ada).await.refused(503, "STORE_UNAVAILABLE");
