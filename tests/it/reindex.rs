@@ -439,7 +439,10 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
 async fn an_index_alone_is_trained_anew_beside_the_one_that_serves() {
     let home = Home::new();
     let _engine = home.engine().await;
-    let _server = server(&home, "vctx.sock", &eager()).await;
+    let mut tuning = eager();
+    // The server itself trains no new index, which could be pending when the command has ended.
+    tuning.environment.push(("VCTX_ARCHIVE__RETRAIN_GROWTH".into(), "0".into()));
+    let _server = server(&home, "vctx.sock", &tuning).await;
     let wire = home.wire("vctx.sock");
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     fill(&ada, 2).await;
