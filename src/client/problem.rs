@@ -136,6 +136,7 @@ fn next_step(code: &str) -> Option<&'static str> {
         "STORE_UNAVAILABLE" | "NOT_READY" => {
             "the server reconnects by itself: repeat the call, or look at the server's log"
         }
+        "DISK_FULL" => "make room on the server's disk, and repeat the call",
         "INTERNAL" | "STORE_REFUSED" => "look at the server's log",
         _ => return None,
     })

@@ -85,6 +85,7 @@ codes! {
     EmbedderUnavailable = "EMBEDDER_UNAVAILABLE", 503, "the embedder makes no vectors at the moment";
     ModelUnavailable = "MODEL_UNAVAILABLE", 503, "the model does not answer at the moment";
     Timeout = "TIMEOUT", 504, "the call took longer than allowed";
+    DiskFull = "DISK_FULL", 507, "the disk of the server has too little room";
     StoreRefused = "STORE_REFUSED", 500, "the database refused the request";
     Internal = "INTERNAL", 500, "the server has an internal error";
 }

@@ -2,6 +2,7 @@
 //! descriptors run out, the clock jumps. Every acknowledged message is kept once and in order, and
 //! the servers recover by themselves.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -309,6 +310,61 @@ async fn a_full_disk_is_told_loses_nothing_and_is_over_when_there_is_room() {
         number += 1;
     }
     check(&home, "vctx.sock", "ada", number).await;
+}
+
+/// Sends an import of `bytes` bytes that begins with `first`, until the server answers; returns the
+/// answer.
+fn pour(socket: PathBuf, first: &str, bytes: usize) -> String {
+    let mut stream = UnixStream::connect(socket).expect("a socket");
+    let head = format!(
+        "POST /v1/agents/bea/import HTTP/1.1\r\nhost: v\r\ncontent-length: {bytes}\r\n\r\n{first}\n"
+    );
+    let piece = vec![b'x'; 64 * 1024];
+    let pieces = std::iter::repeat_n(&piece[..], bytes / piece.len());
+    // The server closes its end when it refuses the file.
+    for piece in std::iter::once(head.as_bytes()).chain(pieces) {
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let mut answer = Vec::new();
+    // Bytes that the server has not read are lost when it closes; its answer comes before.
+    drop(stream.read_to_end(&mut answer));
+    String::from_utf8(answer).expect("UTF-8")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_leaves_room_on_the_disk_and_a_file_that_is_no_export_takes_none() {
+    if needs_an_engine_of_its_own("fills its disk") {
+        return;
+    }
+    let home = Home::new();
+    let Some(disk) = small_disk(&home, "data", 128) else {
+        left_out("`unshare -m` is not permitted here");
+        return;
+    };
+    appears(home.path("mounted")).await;
+    let under = ["nsenter", "-m", "-t", &disk.id().to_string()].map(str::to_owned);
+    let tuning = Tuning { under: under.into(), ..Tuning::default() };
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    server.expect("failed");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4_096, "Count.").await;
+    append(std::slice::from_ref(&ada), 0).await;
+    let export = ada.wire.get("/v1/agents/ada/export").await.text;
+    let header = export.lines().next().expect("a header").to_owned();
+    for (first, status, code) in [
+        ("no export".to_owned(), "400", "INVALID_ARGUMENT"),
+        ("x".repeat(1024 * 1024), "400", "INVALID_ARGUMENT"),
+        (header, "507", "DISK_FULL"),
+    ] {
+        let socket = home.path("vctx.sock");
+        let sending = tokio::task::spawn_blocking(move || pour(socket, &first, 256 * 1024 * 1024));
+        let answer = sending.await.expect("a task");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.contains(code), "{answer}");
+    }
+    append(std::slice::from_ref(&ada), 1).await;
+    check(&home, "vctx.sock", "ada", 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

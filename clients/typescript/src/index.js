@@ -14,6 +14,7 @@ export {
   BlockNotFound,
   BodyTooLarge,
   Conflict,
+  DiskFull,
   DocumentNotFound,
   EmbedderUnavailable,
   Forbidden,

@@ -323,6 +323,11 @@ export class Timeout extends Refused {
   static CODE = "TIMEOUT";
 }
 
+/** The disk of the server has too little room. */
+export class DiskFull extends Refused {
+  static CODE = "DISK_FULL";
+}
+
 /** The database refused the request. */
 export class StoreRefused extends Refused {
   static CODE = "STORE_REFUSED";
@@ -379,6 +384,7 @@ export const CODES = Object.fromEntries(
     EmbedderUnavailable,
     ModelUnavailable,
     Timeout,
+    DiskFull,
     StoreRefused,
     Internal,
   ].map((kind) => [kind.CODE, kind]),

@@ -240,6 +240,10 @@ export declare class ModelUnavailable extends Refused {
 export declare class Timeout extends Refused {
     static CODE: string;
 }
+/** The disk of the server has too little room. */
+export declare class DiskFull extends Refused {
+    static CODE: string;
+}
 /** The database refused the request. */
 export declare class StoreRefused extends Refused {
     static CODE: string;

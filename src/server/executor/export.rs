@@ -3,7 +3,6 @@
 //! The file is complete before its first byte is sent.
 
 use std::fs::File;
-use std::io::{BufWriter, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,10 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::archive_index::ArchiveIndex;
 use super::kernel::{Kernel, no_agent, patience};
 use super::moving::Directory;
+use super::working_file::WorkingFile;
 use crate::executor::limits::EXPORT_TRIES_MAX;
 use crate::store::{Broken, Dump, FaultKind, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_ROWS_MAX};
+use vctx_core::limits::EXPORT_ROWS_MAX;
 use vctx_core::memory::export::{Header, RowKind, Tally, line_of};
 use vctx_core::trust::{Principal, Scope, admit};
 
@@ -90,29 +90,20 @@ pub(super) fn disk(error: std::io::Error, text: &str) -> Error {
 
 /// Writes lines to an export's file.
 pub(super) struct Lines {
-    file: BufWriter<File>,
-    bytes: u64,
+    file: WorkingFile,
     tally: Tally,
 }
 
 impl Lines {
     pub(super) fn begun(file: File, header: &Header) -> Result<Self> {
         let line = header.line();
-        let mut lines = Self { file: BufWriter::new(file), bytes: 0, tally: Tally::begun(&line) };
+        let mut lines = Self { file: WorkingFile::new(file), tally: Tally::begun(&line) };
         lines.write(&line)?;
         Ok(lines)
     }
 
     fn write(&mut self, line: &str) -> Result<()> {
-        self.bytes += line.len() as u64 + 1;
-        if self.bytes > EXPORT_BYTES_MAX {
-            let text =
-                format!("the agent takes more than the {EXPORT_BYTES_MAX} bytes of an export");
-            return Err(Error::new(Code::BodyTooLarge, text));
-        }
-        let written =
-            self.file.write_all(line.as_bytes()).and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(|e| disk(e, "the disk of the server is full: make room on it"))
+        self.file.write(line.as_bytes()).and_then(|()| self.file.write(b"\n"))
     }
 
     pub(super) fn row(&mut self, part: RowKind, row: &Row) -> Result<()> {
@@ -128,10 +119,8 @@ impl Lines {
     fn finished(mut self, chain_head: &str) -> Result<(File, u64, Tally)> {
         let trailer = self.tally.trailer(chain_head);
         self.write(&trailer)?;
-        let text = "the disk of the server is full: make room on it";
-        let mut file = self.file.into_inner().map_err(|e| disk(e.into_error(), text))?;
-        file.rewind().map_err(|e| disk(e, text))?;
-        Ok((file, self.bytes, self.tally))
+        let (file, bytes) = self.file.finish()?;
+        Ok((file, bytes, self.tally))
     }
 }
 

@@ -4,7 +4,7 @@
 //! (makes it visible to readers).
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,34 +12,51 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::export::{Transfers, disk};
 use super::read::forgotten;
+use super::working_file::WorkingFile;
 use crate::executor::limits::{ATTEMPTS_MAX, IMPORT_LEASE_MS};
 use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
 use crate::store::{self, Batch, Broken, Dump, ImportMark, ImportWriter, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_LINE_BYTES_MAX};
+use vctx_core::limits::EXPORT_LINE_BYTES_MAX;
 use vctx_core::memory::archive::VectorSetting;
 use vctx_core::memory::export::{
     Checker, ImportPlan, Owner, RowKind, Tally, VectorKind, line_of, parted, settled,
 };
 use vctx_core::trust::{Principal, Scope, admit};
 
-/// The file of an import while it is received; it has no path.
+/// Maximum length of the first line of an import, in bytes. It names the agent and the kind of its
+/// vectors.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// The file of an import while it is received.
 pub struct Incoming {
-    file: File,
-    bytes: u64,
+    file: WorkingFile,
+    /// The first line as far as it was received; `None` once this line was checked.
+    header: Option<Vec<u8>>,
     permit: OwnedSemaphorePermit,
 }
 
 impl Incoming {
-    /// Appends received bytes to the file.
+    /// Appends received bytes to the file. Refuses a file that is no export as soon as its first
+    /// line was received, so that such a file takes no room.
     pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bytes += bytes.len() as u64;
-        if self.bytes > EXPORT_BYTES_MAX {
-            let text = format!("an export has at most {EXPORT_BYTES_MAX} bytes");
-            return Err(Error::new(Code::BodyTooLarge, text).with("bytes_max", EXPORT_BYTES_MAX));
+        if let Some(mut header) = self.header.take() {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            header.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+            if header.len() > HEADER_BYTES_MAX {
+                let text = format!("the first line has more than {HEADER_BYTES_MAX} bytes");
+                return Err(refused(text));
+            }
+            match end {
+                None => self.header = Some(header),
+                Some(_) => {
+                    let line = String::from_utf8(header)
+                        .map_err(|_| refused("the file is not UTF-8".into()))?;
+                    Checker::new(SCHEMA).line(&line).map_err(refused)?;
+                }
+            }
         }
-        let text = "the disk of the server is full: make room on it";
-        self.file.write_all(bytes).map_err(|e| disk(e, text))
+        self.file.write(bytes)
     }
 }
 
@@ -115,7 +132,8 @@ impl Transfers<'_> {
     /// Begins to receive the file for an import.
     pub fn incoming(&self) -> Result<Incoming> {
         let permit = self.exports.permit()?;
-        Ok(Incoming { file: self.exports.file()?, bytes: 0, permit })
+        let file = WorkingFile::new(self.exports.file()?);
+        Ok(Incoming { file, header: Some(Vec::new()), permit })
     }
 
     /// Creates an agent from a file. A repeated import of the same file changes nothing, and its
@@ -128,6 +146,7 @@ impl Transfers<'_> {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let Incoming { file, permit: _permit, .. } = incoming;
+        let (file, _) = file.finish()?;
         let checked =
             checked(&file, "the server cannot read its copy of the uploaded file").await?;
         if let Some(told) = self.imported_before(&scope, &checked).await? {

@@ -39,6 +39,7 @@ mod threads;
 mod trace;
 mod turns;
 mod why;
+mod working_file;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;

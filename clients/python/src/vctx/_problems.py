@@ -363,6 +363,12 @@ class Timeout(Refused):
     CODE = "TIMEOUT"
 
 
+class DiskFull(Refused):
+    """The disk of the server has too little room."""
+
+    CODE = "DISK_FULL"
+
+
 class StoreRefused(Refused):
     """The database refused the request."""
 
