@@ -210,7 +210,7 @@ mod tests {
         let settings = AuthSettings { root_password: "pw".into(), jwt_secret: None };
         let auth = Auth::open(&engine, settings).unwrap();
         let mut front = Front::new(engine, auth, Mode::ReadWrite);
-        front.answer_stall = Duration::from_millis(500);
+        front.answer_stall = Duration::from_secs(2);
         let front = Arc::new(front);
 
         let (mut slow, served) = asked(&front).await;
@@ -223,7 +223,7 @@ mod tests {
             read += bytes;
             // All pauses together are longer than `answer_stall`, but each pause is much shorter.
             if pauses < 100 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(25)).await;
                 pauses += 1;
             }
         }

@@ -65,6 +65,17 @@ fn stream_transactions_are_bounded_and_places_come_back() {
 }
 
 #[test]
+fn the_id_of_a_cursor_does_not_lead_to_the_next_one() {
+    let server = Server::start();
+    let mut root = server.root();
+    let query = r#"{"query":"FOR i IN 1..10 RETURN i","batchSize":2}"#;
+    let mut id =
+        || root.post("/_api/cursor", query).text_at("/id").parse::<u64>().expect("a number");
+    let (one, two, three) = (id(), id(), id());
+    assert!(one.abs_diff(two) > 1 << 20 && two.abs_diff(three) > 1 << 20, "{one} {two} {three}");
+}
+
+#[test]
 fn cursors_are_bounded_and_places_come_back() {
     let server = Server::start();
     let mut root = server.root();

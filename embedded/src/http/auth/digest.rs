@@ -29,7 +29,7 @@ const INITIAL: [u32; 8] = [
 const ROUND_BITS: u16 = (16 + 32) * 8;
 
 /// Random bytes from the operating system.
-pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+pub(in crate::http) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;

@@ -10,6 +10,7 @@ mod users;
 pub use front_door::{Auth, AuthSettings};
 
 pub(super) use access::AccessToken;
+pub(super) use digest::random;
 pub(super) use front_door::Caller;
 pub(super) use grants::{ANY, Level};
 pub(super) use users::User;
