@@ -312,6 +312,9 @@ pub struct Notice {
     pub content: String,
     /// Rendered cost of the notice, in tokens.
     pub token_estimate: u64,
+    /// Ids of the entries of recall storage that a spool notice points to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<String>,
 }
 
 /// Head of the hash chain over an agent's messages.

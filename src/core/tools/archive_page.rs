@@ -13,7 +13,7 @@ use crate::memory::page::PageItem;
 use crate::policy::{Ctx, Draft, Intent, Question, Step, Stop, preview};
 use crate::search::ScoreParts;
 use crate::trust::TaintReport;
-use crate::window::tokens;
+use crate::window::{notices, tokens};
 
 /// Length of the id of a spooled entry (a UUID) in bytes, an upper bound for the id's tokens in the
 /// notice.
@@ -101,7 +101,7 @@ impl SearchArchival {
         let answer = page.answer(ctx, &mut draft, &self.query_hash(ctx), items, told);
         let (mut result, mut writes) = (answer.result, answer.keeps);
         if answer.withheld && page.stored.is_none() {
-            writes |= spool(&mut draft, ctx, page.results, &mut result);
+            writes |= spool(&mut draft, ctx, page.results, &mut result)?;
         }
         if self.heartbeat {
             draft.beat(Intent::Continue);
@@ -139,24 +139,55 @@ fn guarded(ctx: &Ctx<'_>, passage: &FoundPassage) -> FoundPassage {
 }
 
 /// Puts a result that does not fit into the window into recall storage, and shows as much of its
-/// beginning as fits. Returns false and changes nothing if the window has no room even for the
-/// notice about the stored result.
+/// beginning as fits. The result of a search that is repeated at once is not stored again. Returns
+/// whether something must be written. Changes nothing if the window has no room even for the notice
+/// about the stored result.
 fn spool(
     draft: &mut Draft<'_>,
     ctx: &Ctx<'_>,
     results: Vec<Value>,
     result: &mut Map<String, Value>,
-) -> bool {
+) -> Result<bool, Stop> {
     // The id of the spooled entry is not known yet, but an id has at most as many tokens as bytes.
     if draft.point_cost(&[String::new()]) + SPOOL_ID_BYTES > draft.room() {
-        return false;
+        return Ok(false);
     }
     let payload = Value::from(results).to_string();
-    let ids = draft.spool(&payload);
+    let before = spooled_before(ctx, &payload)?;
+    let is_new = before.is_none();
+    let ids = match before {
+        Some(ids) => {
+            draft.point_to(&ids);
+            ids
+        }
+        None => draft.spool(&payload),
+    };
     let room = tokens(&draft.after).free.min(tokens(ctx.core).free);
     result.insert("preview".into(), preview(ctx.around.counter, &payload, room).into());
     result.insert("spooled".into(), json!(ids));
-    true
+    Ok(is_new)
+}
+
+/// Returns the ids of the entries that the current spool notice points to, if these entries contain
+/// exactly this text.
+fn spooled_before(ctx: &Ctx<'_>, payload: &str) -> Result<Option<Vec<String>>, Stop> {
+    let ids = notices::spooled_entries(ctx.core);
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let entries = ctx.answers.entries(|| Question::Entries {
+        ids: ids.to_vec(),
+        head_seq: ctx.core.queue.head_seq,
+        pairs: false,
+    })?;
+    let mut stored = String::new();
+    for id in ids {
+        match entries.found.iter().find(|entry| entry.key == *id) {
+            Some(entry) => stored.push_str(&entry.content),
+            None => return Ok(None),
+        }
+    }
+    Ok((stored == payload).then(|| ids.to_vec()))
 }
 
 /// An item of a stored result list: a chunk, its revision, the number of the page, and the byte

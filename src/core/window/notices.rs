@@ -60,13 +60,19 @@ pub(crate) fn spool_notice(counter: &dyn TokenCounter, tool: &str, ids: &[String
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    notice(
+    let notice = notice(
         counter,
         SPOOL,
         format!(
             "A result of {tool} was too large for this window: only its beginning was shown. The whole lies in recall storage as {named}{more}."
         ),
-    )
+    );
+    Notice { entries: ids.to_vec(), ..notice }
+}
+
+/// Returns the ids of the entries that the core's spool notice points to.
+pub(crate) fn spooled_entries(core: &Core) -> &[String] {
+    core.notices.iter().find(|n| n.kind == SPOOL).map_or(&[], |n| &n.entries)
 }
 
 /// Adds a notice, and removes an earlier notice of the same kind.
@@ -92,5 +98,5 @@ pub(crate) fn cost(core: &Core, kind: &str) -> u64 {
 
 fn notice(counter: &dyn TokenCounter, kind: &str, content: String) -> Notice {
     let token_estimate = message_cost(counter, &system_message(&content));
-    Notice { kind: kind.into(), content, token_estimate }
+    Notice { kind: kind.into(), content, token_estimate, entries: Vec::new() }
 }

@@ -97,6 +97,13 @@ async fn a_window_without_room_for_a_page_gets_none() {
     assert!(entry["content"].as_str().is_some_and(|c| c.contains("The tide turns at seven.")));
     let context = small.context().await.to_string();
     assert!(context.contains(id), "a notice names the entry: {context}");
+    // The same search again finds its result stored, and stores it no second time.
+    for _ in 0..3 {
+        let again = search(&small, json!({"query_text": "tide"})).await.ok();
+        assert_eq!(again["result"]["spooled"], result["spooled"], "{again}");
+    }
+    let entries = "FOR m IN messages FILTER m.kind == 'spool' RETURN m._key";
+    assert_eq!(database.rows(entries, json!({})).await, [json!(id)]);
     assert!(body["tokens"]["occupancy"].as_u64() <= Some(1024));
     small.done("evict_fifo", &json!({"target_tokens": 100})).await;
     let next = json!({"query_text": "tide", "page_token": result["next_page_token"]});
