@@ -466,7 +466,7 @@ mod tests {
         let listening = bind(&directory.join("s")).unwrap();
         let (path, open) = (listening.path().to_owned(), listening.open_connections());
         let (stop, stopping) = watch::channel(false);
-        let bounds = Bounds { stall_ms: 500, ..API };
+        let bounds = Bounds { stall_ms: 2_000, ..API };
         tokio::spawn(serve_within(listening, router, stopping, bounds));
         (path, open, stop)
     }
@@ -502,7 +502,7 @@ mod tests {
             // To read the whole answer, the client takes longer than the limit, but each of its
             // pauses is much shorter than the limit.
             if pauses < 100 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(25)).await;
                 pauses += 1;
             }
         }
@@ -522,7 +522,7 @@ mod tests {
             let (say, said) = mpsc::channel(1);
             tokio::spawn(async move {
                 drop(say.send(Bytes::from_static(b"data: word\n\n")).await);
-                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                tokio::time::sleep(Duration::from_millis(3_000)).await;
                 drop(say.send(Bytes::from_static(b"data: word\n\n")).await);
                 while say.send(Bytes::from(vec![b'a'; 64 * 1024])).await.is_ok() {}
             });

@@ -186,6 +186,16 @@ async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_al
     let home = Home::new();
     let _server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    let slow = json!({"heartbeat": {"cooldown_ms": 60_000}});
+    ada.wire
+        .call(
+            "PATCH",
+            &ada.path(),
+            &[("idempotency-key", &*key()), ("if-match", "*")],
+            slow.to_string(),
+        )
+        .await
+        .ok();
     ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
     let read = with(&json!({"block_id": "human"}), json!(true));
     let beat = json!({"state": "continue"});

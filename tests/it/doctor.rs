@@ -29,7 +29,7 @@ const SOON_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// Idle limit of stream transactions in milliseconds, so short that no test has to wait a minute
 /// for it.
-const IDLE_MS: u64 = 1_500;
+const IDLE_MS: u64 = 2_500;
 /// The prefix of the names of all probes (the objects that the doctor creates in the database).
 const SCRATCH: &str = "vctx_doctor_";
 /// The name of a probe that a doctor would have created in the year 1970.

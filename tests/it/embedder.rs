@@ -149,7 +149,7 @@ fn settings(socket: &Path) -> EmbedderSettings {
         socket: socket.to_owned(),
         tcp: String::new(),
         path: "/v1/embeddings".into(),
-        timeout_ms: 2_000,
+        timeout_ms: 60_000,
         model_dir: PathBuf::new(),
         next: None,
     }

@@ -219,13 +219,13 @@ const DIFFERENCES: &[(&str, usize, &str)] = {
 /// order of equal scores, and different ids cost different numbers of tokens. In two runs of the
 /// same binary, percentages differed by up to two questions, and counts by up to three or 1 %. The
 /// number of pages also depends on the time since the ingest: shortly after it, a search lists more
-/// chunks.
+/// chunks. On a faster machine, the binary of commit 1a69a55 counted 1562 and 1583 pages, not 1334.
 #[cfg(feature = "full-tests")]
 fn noise(benchmark: &str, column: &str, figure: f64, questions: f64) -> f64 {
     const QUESTIONS: f64 = 2.0;
     const COUNT: f64 = 3.0;
     const COUNT_SHARE: f64 = 0.02;
-    const PAGES_SHARE: f64 = 0.15;
+    const PAGES_SHARE: f64 = 0.25;
     const NQ_QUESTIONS: f64 = 1_328.0;
     match benchmark {
         _ if column == "n" => 0.0,

@@ -396,8 +396,8 @@ async fn two_clients_start_one_server_and_share_it() {
     let text = context["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
     assert_eq!(text.matches("Shall we sail to Elba?").count(), 3);
     assert_ne!(servers.only(), server);
-    three.leave().await;
     home.assert_verified("vctx.sock", "two");
+    three.leave().await;
     servers.gone().await;
 }
 

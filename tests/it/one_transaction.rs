@@ -209,7 +209,7 @@ async fn an_independent_reader_never_sees_a_mixed_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_summariser_keeps_no_transaction_open_and_no_append_waiting() {
     let home = Home::new();
-    let seconds = setting("VCTX_SLOW_MODEL_S", 3);
+    let seconds = setting("VCTX_SLOW_MODEL_S", 8);
     let model = Model::start(&home.path("model.sock"), Duration::from_secs(seconds));
     let tuning = model.tuning(&home.path("vctx.toml"));
     let stage = Stage::on(home, &tuning).await;

@@ -253,7 +253,7 @@ async fn what_is_under_way_ends_when_a_proxy_stops() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_when_the_queue_is_full_is_told_so_at_once() {
     let settings = [("IN_FLIGHT_MAX", "1"), ("WAITING_MAX", "2"), ("WAIT_MS", "60000")];
-    let slow = Manner::Answers(Duration::from_secs(2));
+    let slow = Manner::Answers(Duration::from_secs(4));
     let (home, stand_in, _proxies) = before(slow, &settings).await;
     let mut asked = JoinSet::new();
     for _ in 0..8 {

@@ -46,6 +46,7 @@ fn to_model(home: &Home, dimension: u64) -> Tuning {
         ("MODEL", "letters"),
         ("VERSION", "1"),
         ("DIMENSION", &dimension.to_string()),
+        ("TIMEOUT_MS", "60000"),
     ] {
         tuning.environment.push((format!("VCTX_EMBEDDER__NEXT__{name}"), value.to_owned()));
     }

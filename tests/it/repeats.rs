@@ -33,6 +33,11 @@ fn json_answer(status: u16, body: &Value) -> Reply {
 }
 
 fn peer(replies: Vec<Reply>) -> Peer {
+    peer_within(Duration::from_secs(30), replies)
+}
+
+/// Returns a server with the given answers, and a client that waits at most `deadline` for each.
+fn peer_within(deadline: Duration, replies: Vec<Reply>) -> Peer {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -44,12 +49,8 @@ fn peer(replies: Vec<Reply>) -> Peer {
             tokio::spawn(converse(stream, seen_here.clone(), replies_here.clone()));
         }
     });
-    let settings = Settings {
-        deadline: Duration::from_millis(300),
-        attempts_max: 3,
-        answer_bytes_max: 1000,
-        ..Settings::new(socket)
-    };
+    let settings =
+        Settings { deadline, attempts_max: 3, answer_bytes_max: 1000, ..Settings::new(socket) };
     Peer { _dir: dir, client: Client::new(settings), seen }
 }
 
@@ -98,7 +99,8 @@ async fn a_cut_call_is_repeated_with_the_same_key_and_revision() {
 
 #[tokio::test]
 async fn attempts_have_an_end_and_silence_a_deadline() {
-    let peer = peer(vec![Reply::Cut, Reply::Silence, Reply::Cut, json_answer(200, &json!({}))]);
+    let replies = vec![Reply::Cut, Reply::Silence, Reply::Cut, json_answer(200, &json!({}))];
+    let peer = peer_within(Duration::from_millis(300), replies);
     let problem = peer.client.state("a").await.unwrap_err();
     assert_eq!(problem.fault, Fault::Unanswered);
     assert_eq!(peer.seen.lock().await.len(), 3);

@@ -165,7 +165,8 @@ async fn after_a_time_without_servers_one_tick_tells_how_many_were_missed() {
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
     let found = fired(&ada, "tide", before + 2).await;
     assert_each_moment_once(&found, SECOND_MS);
-    let late = found.iter().find(|event| event.missed > 0).expect("some were missed");
+    // A slow machine may miss a tick already before the stop.
+    let late = found.iter().max_by_key(|event| event.missed).expect("some were missed");
     assert!(late.missed >= 2, "{found:?}");
     assert!(late.text.contains(&format!("{} more were missed", late.missed)), "{}", late.text);
     let told = get(&ada, "tide").await.ok();

@@ -119,6 +119,7 @@ pub(crate) fn tuned(home: &Home, version: &str) -> Tuning {
         ("VCTX_EMBEDDER__MODEL", "letters"),
         ("VCTX_EMBEDDER__VERSION", version),
         ("VCTX_EMBEDDER__DIMENSION", "384"),
+        ("VCTX_EMBEDDER__TIMEOUT_MS", "60000"),
     ];
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     Tuning { environment: environment.map(owned).into(), ..Tuning::default() }

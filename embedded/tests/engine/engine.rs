@@ -490,7 +490,13 @@ fn a_stream_transaction_lives_until_it_is_over_and_is_remembered() {
 #[test]
 fn an_idle_stream_transaction_is_aborted_and_forgotten() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { stream_idle_ms: 100, stream_lock_wait_ms: 20, ..Options::default() };
+    // The test itself calls the collector.
+    let options = Options {
+        stream_idle_ms: 1_000,
+        stream_lock_wait_ms: 20,
+        stream_sweeps: false,
+        ..Options::default()
+    };
     let engine = Engine::open(directory.path(), options).unwrap();
     let c = engine.create_collection("_system", collection("c", CollectionKind::Document)).unwrap();
     let streams = engine.streams();
@@ -500,18 +506,18 @@ fn an_idle_stream_transaction_is_aborted_and_forgotten() {
     let lent = streams.lend(id, "_system", "root").unwrap();
     lent.insert(&c, &doc("_key=a"), &WriteOptions::default()).unwrap();
     assert_eq!(streams.lend(id, "_system", "root").unwrap_err().code, Code::Locked);
-    std::thread::sleep(std::time::Duration::from_millis(110));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
     streams.sweep();
     assert_eq!(streams.status(id, "_system", "root").unwrap(), "running", "in use is not idle");
     drop(lent);
     let impatient = StreamSettings { lock_timeout_ms: Some(10), ..StreamSettings::default() };
     let error = streams.begin(&engine, "_system", "root", &declared, impatient).unwrap_err();
     assert_eq!(error.code, Code::LockTimeout);
-    std::thread::sleep(std::time::Duration::from_millis(110));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
     streams.sweep();
     assert_eq!(streams.status(id, "_system", "root").unwrap(), "aborted");
     streams.begin(&engine, "_system", "root", &declared, impatient).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(110));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
     streams.sweep();
     assert_eq!(streams.status(id, "_system", "root").unwrap_err().code, Code::TransactionNotFound);
 }

@@ -151,12 +151,20 @@ fn state(engine: &Engine) -> &'static str {
     engine.training(index).expect("a state").expect("a vector index").state
 }
 
-/// Returns the reason why the index is not usable.
+/// Returns why the index is not ready. While the background thread tries again, there is no reason
+/// for a moment.
 fn why(engine: &Engine) -> String {
     let database = engine.database(DATABASE).expect("a database");
     let index = database.collections["c"].indexes.last().expect("the index");
-    let training = engine.training(index).expect("a state").expect("a vector index");
-    training.error.expect("a reason").message
+    let begin = Instant::now();
+    loop {
+        let training = engine.training(index).expect("a state").expect("a vector index");
+        if let Some(error) = training.error {
+            return error.message;
+        }
+        assert!(begin.elapsed() < PATIENCE, "no reason, and it stays {}", state(engine));
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn wait_until_ready(engine: &Engine) {

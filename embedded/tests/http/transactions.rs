@@ -161,7 +161,7 @@ fn a_busy_transaction_is_locked_for_others() {
 #[test]
 fn an_idle_transaction_is_aborted() {
     let (server, mut root) =
-        prepared_with(Options { sync: false, stream_idle_ms: 200, ..Options::default() });
+        prepared_with(Options { sync: false, stream_idle_ms: 2_000, ..Options::default() });
     let id = begin(&mut root, r#"{"collections":{"write":"c"}}"#);
     inside(&server, &id).script(r#"PATCH /_api/document/c/k {"n":1} -> 202"#);
     let mut state = String::new();

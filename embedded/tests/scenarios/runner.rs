@@ -12,6 +12,9 @@ use super::wire::{Answer, Client, Server};
 
 /// Pause between two tries of `until`.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after a request of `later`, in which the request begins. A request that waits for a lock
+/// gives up after a second.
+const LATER_PAUSE: Duration = Duration::from_millis(300);
 
 /// The options of a request, parsed from its prefix.
 #[derive(Default)]
@@ -155,7 +158,7 @@ impl Case<'_> {
             let send = move || client.call(&method, &target, &body);
             self.later.insert(name, std::thread::spawn(send));
             // The pause ensures that the next step's request arrives after this one.
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LATER_PAUSE);
             return Ok(());
         }
         let expected = expected.expect("an arrow");

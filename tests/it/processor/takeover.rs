@@ -142,7 +142,7 @@ async fn what_somebody_else_wrote_while_the_model_was_thinking_is_not_overwritte
         store("plans", " At dawn.", "append"),
     ];
     let steps = [
-        json!({"when": "go", "calls": calls, "pause_ms": 60}),
+        json!({"when": "go", "calls": calls, "pause_ms": 300}),
         json!({"text": "Noted.", "repeat": true}),
     ];
     let stage = Stage::steps(&steps, &["store_core"]).await;
@@ -177,7 +177,7 @@ async fn nor_is_it_by_a_run_that_another_server_goes_on_with() {
     let store = json!({"name": "store_core",
         "arguments": {"block_id": "human", "content": "Mine."}});
     let steps = [
-        json!({"when": "go", "calls": [beat, beat, beat, store]}),
+        json!({"when": "go", "calls": [beat, beat, beat, beat, beat, store]}),
         json!({"text": "Noted.", "repeat": true}),
     ];
     let tools = ["record_heartbeat", "store_core"];

@@ -120,7 +120,8 @@ fn a_kill_leaves_an_index_that_is_trained_anew_or_goes_on() {
     };
     let unanswered = hits(&|| !killed_while_filling(home.path()));
     assert!(unanswered > 0, "each creation was through before the kill came");
-    assert_eq!(killed_while(home.path(), "training"), "unusable");
+    let anew = hits(&|| killed_while(home.path(), "training") == "unusable");
+    assert!(anew > 0, "each index was trained before the kill came");
     let goes_on = hits(&|| killed_while(home.path(), "ingesting") == "ingesting");
     assert!(goes_on > 0, "each index was filled before the kill came");
 }
