@@ -184,9 +184,9 @@ fn what_is_found_comes_back_once_and_as_far_as_there_is_room() {
         let (mut by_place, mut by_copy) = (places.clone(), places);
         by_place.sort_unstable();
         by_copy.sort_by_key(|seq| copies[seqs(&first).iter().position(|s| s == seq).unwrap()]);
-        assert_eq!(by_place, by_copy, "copies stand in the order in which they were said");
+        assert_eq!(by_place, by_copy, "copies keep the order of their originals");
         let again = search(&mut world, json!({"query": "day", "limit": 3})).unwrap();
-        assert_eq!(again["tokens_added"], 0, "what stands in the queue does not come back again");
+        assert_eq!(again["tokens_added"], 0, "a message in the queue is not copied again");
         assert_eq!(again["results"][0]["copy_seq"], first["results"][0]["copy_seq"]);
         world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
         assert_eq!(world.logged.len(), edges);

@@ -44,7 +44,7 @@ fn calls_get_ids_of_their_own_and_arguments_that_any_format_takes() {
 }
 
 #[test]
-fn whoever_may_ask_for_the_next_inference_gets_it() {
+fn a_caller_that_may_ask_for_the_next_inference_gets_it() {
     let fine = CallResult::default();
     let failed = CallResult { failed: true, ..CallResult::default() };
     let with = |beat| CallResult { asked_beat: true, beat: Some(beat), ..CallResult::default() };

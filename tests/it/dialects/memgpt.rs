@@ -39,7 +39,7 @@ async fn memgpt_speaks_to_the_user_searches_and_beats() {
                 .count()
         }),
         0,
-        "what is found stands in the answer alone"
+        "only the answer contains the results"
     );
 
     let today = json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 1});
