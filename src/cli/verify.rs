@@ -119,6 +119,9 @@ pub async fn live(
     save: Option<&Path>,
 ) -> Result<Report, Failure> {
     let state = client.state(agent).await?;
+    if let Some(check) = check.as_deref_mut() {
+        check.state(&state);
+    }
     let mut export = save.map(|path| Export::create(path, &state)).transpose()?;
     let mut verifier = Verifier::new(&state).map_err(Failure::data)?;
     let mut from = 1;
@@ -191,6 +194,9 @@ fn export(path: &Path, mut check: Option<&mut ReceiptCheck>) -> Result<Report, F
         )));
     }
     let mut verifier = Verifier::new(&head["state"]).map_err(Failure::data)?;
+    if let Some(check) = check.as_deref_mut() {
+        check.state(&head["state"]);
+    }
     while let Some(line) = lines.next()? {
         if let Some(after) = line.get("after") {
             return Ok(verifier.finish(after));

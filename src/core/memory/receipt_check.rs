@@ -55,6 +55,8 @@ impl Proof {
 /// Reads a saved answer of `/context`, then every row of the agent's log, and returns a [`Proof`].
 pub struct ReceiptCheck {
     agent: String,
+    /// The name of the agent that the digests of the log contain, as the receipt states it.
+    sealed_as: String,
     context_digest: String,
     chain_head: String,
     chain_length: u64,
@@ -95,6 +97,7 @@ impl ReceiptCheck {
         let mut check = ReceiptCheck {
             seen_head: chain_length == 0,
             agent: answer.get("agent").and_then(Value::as_str).unwrap_or(&agent_id).to_string(),
+            sealed_as: agent_id.clone(),
             context_digest: text_of(answer, "context_digest"),
             chain_head,
             chain_length,
@@ -113,6 +116,14 @@ impl ReceiptCheck {
     /// Returns the agent whose log must be read.
     pub fn agent(&self) -> &str {
         &self.agent
+    }
+
+    /// Checks the agent's state. The name that the digests contain never changes, not even if an
+    /// import gave the agent another name.
+    pub fn state(&mut self, state: &Value) {
+        let name = if state.get("agent_id").is_some() { "agent_id" } else { "agent" };
+        let what = "the receipt and the agent's state state different names for the digests";
+        self.compare(None, what, text_of(state, name), self.sealed_as.clone());
     }
 
     fn own_digests(&mut self, answer: &Value, manifest: &Value) {

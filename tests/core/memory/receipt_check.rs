@@ -101,6 +101,27 @@ fn a_marked_copy_is_shown_under_its_mark() {
     assert_eq!(said(""), ["the prompt showed another text or role than the log has"]);
 }
 
+/// The name in the digests stays the same if an import gives the agent another name, so a state with
+/// another name for the digests contradicts the receipt.
+#[test]
+fn a_state_with_another_name_for_the_digests_contradicts_the_receipt() {
+    let said = |state: Value| {
+        let (_, messages) = log();
+        let head = messages[7]["chain"].as_str().unwrap().to_string();
+        let mut check = ReceiptCheck::new(&sample_answer("ada", &messages, 8, &head)).unwrap();
+        check.state(&state);
+        messages.iter().for_each(|message| check.message(message));
+        check.finish().mismatches
+    };
+    assert_eq!(said(json!({"agent": "ada"})), []);
+    assert_eq!(said(json!({"agent": "bea", "agent_id": "ada"})), []);
+    for state in [json!({"agent": "ada", "agent_id": "eve"}), json!({"agent": "eve"})] {
+        let found = said(state);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].expected.as_str(), found[0].found.as_str()), ("eve", "ada"));
+    }
+}
+
 #[test]
 fn what_is_no_receipt_is_refused() {
     assert!(
