@@ -137,6 +137,25 @@ fn a_flush_in_parts_lets_the_summary_grow_no_further_than_the_message_leaves_roo
     assert!((150..=300).contains(&summary), "{summary}");
 }
 
+/// A reserve for the longest summary (614 tokens here) would be larger than the whole target.
+#[test]
+fn an_explicit_eviction_evicts_no_more_than_its_target_needs() {
+    for (target, kept) in [(500, 3), (1_000, 7), (2_000, 25)] {
+        let mut world = World::new(4096, "");
+        for _ in 0..40 {
+            world.call("append_fifo", said(50)).unwrap();
+        }
+        world.call("evict_fifo", json!({"target_tokens": target})).unwrap();
+        let now = tokens(&world.core);
+        assert!(now.occupancy <= target, "{now:?} for {target}");
+        assert!(world.core.queue.count >= kept, "{} stay for {target}", world.core.queue.count);
+        // The summary may use what the messages leave of the target.
+        let summary = world.events.iter().rfind(|e| e.kind == EventType::Summarize).unwrap();
+        let most = summary.details["tokens_max"].as_u64().unwrap();
+        assert!(now.without(&[Section::Summary]) + most <= target, "{most} for {target}");
+    }
+}
+
 #[test]
 fn an_answer_without_text_leaves_the_old_summary_and_raises_the_alarm() {
     let mut world = remembering(1000);

@@ -74,7 +74,18 @@ impl Draft<'_> {
         let passing = if stays { 0 } else { self.passing_notices() };
         let fixed = now.without(&CHANGED) - passing;
         let summary = now[Section::Summary];
-        let reserve = if flush.summarize { cap } else { summary };
+        let floor = if flush.summarize { summary_tokens_min(&self.after) } else { summary };
+        let reserve = match flush {
+            Flush { summarize: false, .. } => summary,
+            // An explicit eviction often has a small target. A reserve for the longest summary
+            // would then evict far more messages than the target needs, so messages and summary
+            // each get half of the tokens.
+            Flush { always: true, .. } => {
+                let half = flush.target.saturating_sub(fixed) / 2;
+                cap.min(half.max(summary).max(floor))
+            }
+            Flush { .. } => cap,
+        };
         let items = self.items(&queue);
         let max = self.after.token_budget.max;
         let bounds = Bounds {
@@ -86,7 +97,6 @@ impl Draft<'_> {
             must: max,
         };
         let mut found = plan(&items, bounds, keep_last);
-        let floor = if flush.summarize { summary_tokens_min(&self.after) } else { summary };
         let least = now.without(&CHANGED) - now[Section::Notices] + found.kept_tokens + floor;
         if least > max {
             // A call that will be refused needs neither a summary nor a first part of an eviction.
@@ -94,12 +104,20 @@ impl Draft<'_> {
         }
         // The summary gets the tokens that the other sections of the window leave free, up to its
         // maximum. If they leave fewer tokens than the summary's minimum, notices are dropped.
-        let summary_max = |kept: u64| cap.min(max.saturating_sub(fixed + kept)).max(floor);
+        let room = |kept: u64| cap.min(max.saturating_sub(fixed + kept)).max(floor);
+        // The summary must not exceed a target that the eviction reaches with the smaller reserve.
+        let summary_max = |found: &Plan| match flush.always && found.target_reached {
+            true => {
+                let left = flush.target.saturating_sub(fixed + found.kept_tokens);
+                room(found.kept_tokens).min(left.max(reserve))
+            }
+            false => room(found.kept_tokens),
+        };
         let answered = answered_cut(answers, &self.before, &items, found.leave);
         if let Some(leave) = too_much_for_one(&items, found.leave)
             && answered.is_none_or(|cut| cut == leave)
         {
-            let cap = summary_max(found.kept_tokens);
+            let cap = summary_max(&found);
             return self.part(flush, answers, &queue, leave, cap);
         }
         if let Some(leave) = answered {
@@ -109,7 +127,9 @@ impl Draft<'_> {
         if found.leave == 0 {
             return Ok(Flushed::Done);
         }
-        let cap = summary_max(found.kept_tokens);
+        // A summary that is already written keeps the maximum size with which it was requested.
+        let asked = answers.summary.as_ref().filter(|_| answered.is_some());
+        let cap = summary_max(&found).min(asked.map_or(u64::MAX, |summary| summary.of.3));
         self.evict(flush, answers, &queue, &found, cap, now.occupancy)
     }
 
