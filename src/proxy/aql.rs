@@ -1,47 +1,79 @@
-//! Checks with the engine's parser whether a query only reads; queries that write or cannot be
-//! parsed are refused.
+//! Checks with the engine's parser whether a query only reads, or which collections it writes;
+//! queries that cannot be parsed are refused.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arango_embedded::syntax::{Mentions, parse};
 
 use super::refusal::{Reason, Refusal};
-use super::rules::CALLS_REFUSED;
+use super::rules::{CALLS_REFUSED, is_writable, system_write};
 
-/// Maximum number of read-only query texts that are remembered; when the set is full, it is
-/// cleared.
+/// Maximum number of accepted query texts that are remembered; when the map is full, it is cleared.
 const PROXY_TEXTS_KEPT: usize = 512;
 /// Maximum length of a remembered query text, in bytes.
 const PROXY_TEXT_KEPT_BYTES_MAX: usize = 32 * 1024;
 
-/// The query texts that are known to read only. They are remembered because a vctx server sends few
-/// different texts, each many times.
+/// Query texts that were accepted, each with the result of its check. They are remembered because a
+/// vctx server sends few different texts, each many times.
 #[derive(Debug, Default)]
-pub(super) struct ReadOnlyTexts {
-    texts: Mutex<HashSet<Box<str>>>,
+struct Accepted<T> {
+    texts: Mutex<HashMap<Box<str>, T>>,
 }
 
-impl ReadOnlyTexts {
-    /// Accepts a query text if the query only reads, and remembers the accepted text.
-    pub(super) fn check(&self, text: &str) -> Result<(), Refusal> {
-        if self.texts.lock().unwrap_or_else(PoisonError::into_inner).contains(text) {
-            return Ok(());
+impl<T: Clone> Accepted<T> {
+    fn check(
+        &self,
+        text: &str,
+        judge: impl FnOnce(&str) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let known = self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned();
+        if let Some(known) = known {
+            return Ok(known);
         }
-        only_reads(text)?;
+        let found = judge(text)?;
         if text.len() <= PROXY_TEXT_KEPT_BYTES_MAX {
             let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
             if texts.len() >= PROXY_TEXTS_KEPT {
                 texts.clear();
             }
-            texts.insert(text.into());
+            texts.insert(text.into(), found.clone());
         }
-        Ok(())
+        Ok(found)
     }
 }
 
-/// Checks with the engine's parser that a query text only reads.
-fn only_reads(text: &str) -> Result<(), Refusal> {
+/// The query texts that are known to read only.
+#[derive(Debug, Default)]
+pub(super) struct ReadOnlyTexts(Accepted<()>);
+
+impl ReadOnlyTexts {
+    /// Accepts a query text if the query only reads, and remembers the accepted text.
+    pub(super) fn check(&self, text: &str) -> Result<(), Refusal> {
+        self.0.check(text, only_reads)
+    }
+}
+
+/// The query texts whose own words name no system collection as one that they write.
+#[derive(Debug, Default)]
+pub(super) struct WritingTexts(Accepted<Arc<[String]>>);
+
+impl WritingTexts {
+    /// Accepts a query text unless it names a system collection to write, and remembers the
+    /// accepted text. Returns the names of the bind parameters that name written collections.
+    pub(super) fn check(&self, text: &str) -> Result<Arc<[String]>, Refusal> {
+        self.0.check(text, |text| {
+            let mentions = mentioned(text)?;
+            match mentions.written.iter().all(|name| is_writable(name)) {
+                true => Ok(mentions.written_binds.into_iter().collect()),
+                false => Err(system_write()),
+            }
+        })
+    }
+}
+
+/// Parses a query text with the engine's parser.
+fn mentioned(text: &str) -> Result<Mentions, Refusal> {
     // Control characters are refused, because two parsers could treat them differently: one could
     // see a comment where the other sees a query.
     let odd = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
@@ -53,6 +85,12 @@ fn only_reads(text: &str) -> Result<(), Refusal> {
     })?;
     let mut mentions = Mentions::default();
     mentions.read(&body);
+    Ok(mentions)
+}
+
+/// Checks that a query text only reads.
+fn only_reads(text: &str) -> Result<(), Refusal> {
+    let mentions = mentioned(text)?;
     if mentions.modifies {
         return Err(Refusal::writes("the query modifies"));
     }
@@ -128,12 +166,41 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_write_name_the_collections_and_no_system_collection() {
+        let texts = WritingTexts::default();
+        let binds = |text: &str| texts.check(text).map(|binds| binds.join(" ")).ok();
+        for (text, expected) in [
+            ("RETURN 1", ""),
+            ("FOR d IN _graphs RETURN d", ""),
+            ("INSERT {} INTO messages", ""),
+            ("FOR d IN @@from REMOVE d IN @@into", "@into"),
+            ("LET a = (UPDATE 'a' WITH {} IN @@a) REPLACE 'b' WITH {} IN @@b", "@a @b"),
+        ] {
+            for _ in 0..2 {
+                assert_eq!(binds(text).as_deref(), Some(expected), "{text}");
+            }
+        }
+        for text in [
+            "INSERT {} INTO _graphs",
+            "FOR d IN messages INSERT d INTO `_aqlfunctions`",
+            "LET a = (REMOVE 'a' IN _jobs) RETURN a",
+            "RETURN {a: [(UPSERT {a: 1} INSERT {} UPDATE {} IN _apps)]}",
+            "UPDATE 'a' WITH {} IN _analyzers",
+            "REPLACE 'a' WITH {} IN `17`",
+            "INSERT {} INTO messages // \r",
+            "nonsense",
+        ] {
+            assert!(texts.check(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn no_more_texts_are_kept_than_may_be() {
         let texts = ReadOnlyTexts::default();
         for number in 0..=PROXY_TEXTS_KEPT {
             texts.check(&format!("RETURN {number}")).unwrap();
         }
         texts.check(&format!("RETURN '{}'", "x".repeat(PROXY_TEXT_KEPT_BYTES_MAX))).unwrap();
-        assert_eq!(texts.texts.lock().unwrap().len(), 1);
+        assert_eq!(texts.0.texts.lock().unwrap().len(), 1);
     }
 }

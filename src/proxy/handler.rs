@@ -18,10 +18,10 @@ use http::request::Parts;
 use http::{HeaderMap, Version};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::aql::ReadOnlyTexts;
+use super::aql::{ReadOnlyTexts, WritingTexts};
 use super::head::Head;
 use super::query_body;
 use super::refusal::{Broken, Reason, Refusal};
@@ -48,6 +48,9 @@ const PROXY_BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Maximum size in bytes of a body that the proxy buffers. A buffered body can be sent again and
 /// can wait for the database; a longer body is streamed.
 const PROXY_HELD_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum total size of all bodies longer than [`PROXY_HELD_BYTES_MAX`] that the proxy buffers at
+/// one time because it must check them, in KiB.
+const PROXY_LONG_BODIES_KIB_MAX: u32 = 512 * 1024;
 /// Maximum time in milliseconds until a buffered body is complete, and until each further piece of
 /// a streamed body arrives.
 const PROXY_BODY_MS_MAX: u64 = 15_000;
@@ -66,9 +69,14 @@ const PROXY_DRAIN_MS_MAX: u64 = DRAIN_MS_MAX;
 pub struct Proxy {
     mode: Mode,
     settings: Settings,
+    /// Names of the databases whose requests the proxy forwards.
+    databases: Vec<String>,
     upstream: Upstream,
     read_only_texts: ReadOnlyTexts,
+    writing_texts: WritingTexts,
     places: Arc<Semaphore>,
+    /// Permits for the long bodies in memory, one for each KiB.
+    long_bodies: Semaphore,
     waiting: AtomicUsize,
     /// Kinds of refusals that the proxy has already logged.
     told: Mutex<BTreeSet<&'static str>>,
@@ -119,17 +127,20 @@ impl From<Broken> for End {
 }
 
 impl Proxy {
-    /// Creates a proxy in front of a database.
-    pub fn new(mode: Mode, settings: Settings, upstream: Upstream) -> Self {
+    /// Creates a proxy that forwards requests to the named databases of one database server.
+    pub fn new(mode: Mode, settings: Settings, databases: Vec<String>, upstream: Upstream) -> Self {
         for reason in Reason::ALL {
             metrics::counter!(metric::PROXY_REFUSED, "reason" => reason.text()).increment(0);
         }
         Self {
             mode,
             settings,
+            databases,
             upstream,
             read_only_texts: ReadOnlyTexts::default(),
+            writing_texts: WritingTexts::default(),
             places: Arc::new(Semaphore::new(settings.in_flight_max)),
+            long_bodies: Semaphore::new(PROXY_LONG_BODIES_KIB_MAX as usize),
             waiting: AtomicUsize::new(0),
             told: Mutex::default(),
         }
@@ -158,6 +169,7 @@ impl Proxy {
     ) -> Result<Response, End> {
         let judged = self.judge(head)?;
         let place = InFlight::begin(self.permit().await?);
+        let _long = self.long_body(&judged).await?;
         let body = self.body(&judged, body).await?;
         let request = RequestHead {
             method: &head.method,
@@ -183,12 +195,13 @@ impl Proxy {
         }
         let target = Target::read(&head.uri)?;
         let read = Head::read(self.mode, &head.headers)?;
-        let rule = rule_for(self.mode, &head.method, &target)?;
+        let rule = rule_for(self.mode, &self.databases, &head.method, &target)?;
         let bytes_max = match rule.carries {
             Carries::Nothing if read.body_bytes > 0 => {
                 return Err(Refusal::of(Reason::Body, "this request must not have a body"));
             }
             Carries::Query if self.mode == Mode::Ro => self.settings.query_bytes_max,
+            Carries::Collections => PROXY_HELD_BYTES_MAX,
             Carries::Nothing | Carries::Query | Carries::Json => PROXY_BODY_BYTES_MAX,
         };
         if read.body_bytes > bytes_max as u64 {
@@ -218,18 +231,38 @@ impl Proxy {
         place.ok().and_then(Result::ok).ok_or(Broken::Busy)
     }
 
+    /// Waits for room in memory for a long body that must be checked, with the same time limit as
+    /// for a permit. Returns nothing for any other body.
+    async fn long_body(&self, judged: &Judged) -> Result<Option<SemaphorePermit<'_>>, Broken> {
+        let bytes = judged.head.body_bytes;
+        if judged.rule.carries != Carries::Query || bytes <= PROXY_HELD_BYTES_MAX as u64 {
+            return Ok(None);
+        }
+        let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
+        let limit = Duration::from_millis(self.settings.wait_ms);
+        let room = timeout(limit, self.long_bodies.acquire_many(kib)).await;
+        room.ok().and_then(Result::ok).map(Some).ok_or(Broken::Busy)
+    }
+
     /// Reads a request body into memory if it must be checked or is short enough to be buffered;
     /// any other body is streamed.
     async fn body(&self, judged: &Judged, body: Body) -> Result<Onward, End> {
-        let looked_into = self.mode == Mode::Ro && judged.rule.carries == Carries::Query;
-        if !looked_into && judged.head.body_bytes > PROXY_HELD_BYTES_MAX as u64 {
+        let carries = judged.rule.carries;
+        let is_long = judged.head.body_bytes > PROXY_HELD_BYTES_MAX as u64;
+        if is_long && (self.mode == Mode::Rw || carries != Carries::Query) {
             let piece = Duration::from_millis(PROXY_BODY_MS_MAX);
             let passing = Passing::new(body, PROXY_BODY_BYTES_MAX as u64, piece, ());
-            return Ok(Onward::Passing(Body::new(passing)));
+            let passing = Body::new(passing);
+            if carries != Carries::Query {
+                return Ok(Onward::Passing(passing));
+            }
+            let bytes = passing.collect().await.map_err(|_| Broken::BodyCut)?.to_bytes();
+            query_body::check_written(&bytes, &self.writing_texts)?;
+            return Ok(Onward::Held(bytes));
         }
-        let bytes_max = match looked_into {
-            true => self.settings.query_bytes_max,
-            false => PROXY_HELD_BYTES_MAX,
+        let bytes_max = match (self.mode, carries) {
+            (Mode::Ro, Carries::Query) => self.settings.query_bytes_max,
+            _ => PROXY_HELD_BYTES_MAX,
         };
         let limit = Duration::from_millis(PROXY_BODY_MS_MAX);
         let bytes = match timeout(limit, Limited::new(body, bytes_max).collect()).await {
@@ -239,11 +272,18 @@ impl Proxy {
             }
             Ok(Err(_)) | Err(_) => return Err(Broken::BodyCut.into()),
         };
-        if looked_into {
-            query_body::check(&bytes, &self.read_only_texts)?;
-            if judged.rule.path == CURSOR_PATH {
-                return Ok(Onward::Held(query_body::limited(&bytes, &self.settings)?));
+        match (self.mode, carries) {
+            (Mode::Ro, Carries::Query) => {
+                query_body::check(&bytes, &self.read_only_texts)?;
+                if judged.rule.path == CURSOR_PATH {
+                    return Ok(Onward::Held(query_body::limited(&bytes, &self.settings)?));
+                }
             }
+            (Mode::Rw, Carries::Query) => {
+                query_body::check_written(&bytes, &self.writing_texts)?;
+            }
+            (_, Carries::Collections) => query_body::check_collections(&bytes)?,
+            (_, Carries::Nothing | Carries::Json) => {}
         }
         Ok(Onward::Held(bytes))
     }

@@ -1,14 +1,20 @@
-//! Checks the body of a query on the read-only socket: it must be a JSON object without repeated
-//! attributes, and all attributes must be known to be harmless. Limits the query's memory and time.
+//! Checks the bodies of queries and of new transactions.
+//!
+//! The body of a query on the read-only socket must be a JSON object without repeated attributes,
+//! and all attributes must be known to be harmless; its memory and time are limited. On the socket
+//! for writes, a body must not name a system collection as one that is written.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::aql::ReadOnlyTexts;
+use super::aql::{ReadOnlyTexts, WritingTexts};
 use super::refusal::{Reason, Refusal};
+use super::rules::{is_writable, system_write};
 use super::settings::Settings;
 use vctx_core::memory::strict_json::StrictJson;
 
@@ -92,6 +98,86 @@ pub(super) fn check(bytes: &[u8], texts: &ReadOnlyTexts) -> Result<(), Refusal> 
     }
 }
 
+/// The attributes of a JSON object, each at most once, with values that are not parsed: the bodies
+/// of writes are long, and only a few of their values matter here.
+struct Attributes<'a>(BTreeMap<String, &'a RawValue>);
+
+impl<'de> Deserialize<'de> for Attributes<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Attributes<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Self::Value, A::Error> {
+                let mut found = BTreeMap::new();
+                while let Some((name, value)) = pairs.next_entry::<String, &RawValue>()? {
+                    if found.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a name occurs twice in one object"));
+                    }
+                }
+                Ok(Attributes(found))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+impl<'a> Attributes<'a> {
+    fn read(json: &'a [u8]) -> Result<Self, Refusal> {
+        serde_json::from_slice(json).map_err(|_| {
+            Refusal::of(Reason::Body, "the body is not JSON, or names an attribute twice")
+        })
+    }
+
+    /// Returns the value of an attribute, if it has the given type.
+    fn get<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        self.0.get(name).and_then(|value| serde_json::from_str(value.get()).ok())
+    }
+}
+
+/// Accepts the body of a query if the query writes no system collection.
+pub(super) fn check_written(bytes: &[u8], texts: &WritingTexts) -> Result<(), Refusal> {
+    let body = Attributes::read(bytes)?;
+    let Some(text) = body.get::<String>("query") else {
+        return Err(Refusal::of(Reason::Body, "the body has no text in `query`"));
+    };
+    let binds = texts.check(&text)?;
+    if binds.is_empty() {
+        return Ok(());
+    }
+    // Without a value of the bind parameter, the database refuses the query.
+    let Some(given) = body.0.get("bindVars") else { return Ok(()) };
+    let given = Attributes::read(given.get().as_bytes())?;
+    let named = binds.iter().filter(|bind| given.0.contains_key(*bind));
+    let mut names = named.map(|bind| given.get::<String>(bind));
+    match names.all(|name| name.is_some_and(|name| is_writable(&name))) {
+        true => Ok(()),
+        false => Err(system_write()),
+    }
+}
+
+/// Accepts the body of a new stream transaction if it names no system collection.
+pub(super) fn check_collections(bytes: &[u8]) -> Result<(), Refusal> {
+    let body = Attributes::read(bytes)?;
+    let collections = match body.0.get("collections") {
+        Some(collections) => Attributes::read(collections.get().as_bytes())?,
+        None => return Ok(()),
+    };
+    let accepted = collections.0.keys().all(|kind| match collections.get::<Value>(kind) {
+        Some(Value::String(name)) => is_writable(&name),
+        Some(Value::Array(names)) => {
+            names.iter().all(|name| name.as_str().is_some_and(is_writable))
+        }
+        Some(Value::Bool(_)) => true,
+        None | Some(Value::Null | Value::Number(_) | Value::Object(_)) => false,
+    });
+    if accepted { Ok(()) } else { Err(system_write()) }
+}
+
 fn check_options(body: &Map<String, Value>) -> Result<(), Refusal> {
     let options = match body.get("options") {
         None | Some(Value::Null) => return Ok(()),
@@ -146,6 +232,50 @@ mod tests {
             let bytes = Bytes::from(given);
             let limited = limited(&bytes, &settings).expect(given);
             assert_eq!(std::str::from_utf8(&limited), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_body_that_writes_names_no_system_collection() {
+        let texts = WritingTexts::default();
+        let accepted = |text: &str| check_written(text.as_bytes(), &texts).is_ok();
+        for text in [
+            r#"{"query": "INSERT @row INTO messages", "bindVars": {"row": {"a": "_b"}}}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"@c": "messages", "c": "_graphs"}}"#,
+            r#"{"query": "FOR d IN @@from INSERT d INTO @@c", "bindVars": {"@c": "m", "@from": "_g"}}"#,
+            r#"{"query": "INSERT {} INTO @@c"}"#,
+        ] {
+            assert!(accepted(text), "{text}");
+        }
+        for text in [
+            r#"{"query": "INSERT {} INTO _graphs"}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"@c": "_graphs"}}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"\u0040c": "\u005fgraphs"}}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"@c": "17"}}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"@c": ["messages"]}}"#,
+            r#"{"query": "INSERT {} INTO @@c", "bindVars": {"@c": "messages", "@c": "_graphs"}}"#,
+            r#"{"query": "RETURN 1", "query": "INSERT {} INTO _graphs"}"#,
+            r#"{"query": "RETURN 1"} {}"#,
+            r#"{"query": ["INSERT {} INTO _graphs"]}"#,
+            "[]",
+        ] {
+            assert!(!accepted(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_names_no_system_collection() {
+        for (text, expected) in [
+            (r#"{"collections": {"write": ["messages", "cites"], "read": "prompts"}}"#, true),
+            (r#"{"collections": {"allowImplicit": true, "exclusive": []}}"#, true),
+            (r#"{"collections": {"write": ["messages", "_graphs"]}}"#, false),
+            (r#"{"collections": {"exclusive": "_graphs"}}"#, false),
+            (r#"{"collections": {"read": ["17"]}}"#, false),
+            (r#"{"collections": {"write": [], "write": ["_graphs"]}}"#, false),
+            (r#"{"collections": {"write": {"a": "_graphs"}}}"#, false),
+            (r#"{"collections": ["_graphs"]}"#, false),
+        ] {
+            assert_eq!(check_collections(text.as_bytes()).is_ok(), expected, "{text}");
         }
     }
 

@@ -37,9 +37,11 @@ impl Mode {
 pub enum Carries {
     /// No body.
     Nothing,
-    /// A query. In mode `ro`, the proxy parses the query's text, and refuses the query unless it is
-    /// known to only read.
+    /// A query, whose text the proxy parses. In mode `ro`, the query must be known to only read; in
+    /// mode `rw`, it must be known to write no system collection.
     Query,
+    /// The collections of a stream transaction, none of which may be a system collection.
+    Collections,
     /// Any JSON.
     Json,
 }
@@ -53,6 +55,8 @@ pub struct Rule {
     pub path: &'static str,
     /// Whether the request is also forwarded in mode `ro`.
     pub reads: bool,
+    /// Whether the request asks about the whole server; only such a request may name no database.
+    pub whole_server: bool,
     /// Allowed query parameters, each at most once.
     pub parameters: &'static [&'static str],
     /// Body of the request.
@@ -82,6 +86,7 @@ const fn reading(
         method: "GET",
         path,
         reads: true,
+        whole_server: false,
         parameters,
         carries: Carries::Nothing,
         repeats: true,
@@ -89,11 +94,20 @@ const fn reading(
     }
 }
 
+const fn of_server(
+    path: &'static str,
+    parameters: &'static [&'static str],
+    why: &'static str,
+) -> Rule {
+    Rule { whole_server: true, ..reading(path, parameters, why) }
+}
+
 const fn query(path: &'static str, why: &'static str) -> Rule {
     Rule {
         method: "POST",
         path,
         reads: true,
+        whole_server: false,
         parameters: &[],
         carries: Carries::Query,
         repeats: true,
@@ -102,8 +116,7 @@ const fn query(path: &'static str, why: &'static str) -> Rule {
 }
 
 const fn cursor(method: &'static str, path: &'static str, why: &'static str) -> Rule {
-    let carries = Carries::Nothing;
-    Rule { method, path, reads: true, parameters: &[], carries, repeats: false, why }
+    Rule { method, repeats: false, ..reading(path, &[], why) }
 }
 
 const fn writing(
@@ -113,19 +126,11 @@ const fn writing(
     carries: Carries,
     why: &'static str,
 ) -> Rule {
-    Rule { method, path, reads: false, parameters, carries, repeats: false, why }
+    Rule { method, reads: false, carries, repeats: false, ..reading(path, parameters, why) }
 }
 
 const fn looking(path: &'static str, why: &'static str) -> Rule {
-    Rule {
-        method: "GET",
-        path,
-        reads: false,
-        parameters: &[],
-        carries: Carries::Nothing,
-        repeats: true,
-        why,
-    }
+    Rule { reads: false, ..reading(path, &[], why) }
 }
 
 /// Path of the requests that run a query.
@@ -133,11 +138,11 @@ pub(super) const CURSOR_PATH: &str = "/_api/cursor";
 
 /// Every kind of request that the proxy forwards; all other requests are refused.
 pub const RULES: &[Rule] = &[
-    reading("/", &[], "a driver checks what kind of server answers"),
-    reading("/_api/version", &["details"], "release and features"),
+    of_server("/", &[], "a driver checks what kind of server answers"),
+    of_server("/_api/version", &["details"], "release and features"),
     reading("/_api/database/current", &[], "whether the database exists, and how it is sharded"),
-    reading("/_admin/server/role", &[], "single server or coordinator"),
-    reading("/_admin/server/availability", &[], "whether the server takes requests"),
+    of_server("/_admin/server/role", &[], "single server or coordinator"),
+    of_server("/_admin/server/availability", &[], "whether the server takes requests"),
     reading("/_api/collection", &["excludeSystem"], "collections"),
     reading("/_api/collection/{name}", &[], "one collection"),
     reading("/_api/collection/{name}/properties", &[], "validation and sharding of a collection"),
@@ -160,7 +165,13 @@ pub const RULES: &[Rule] = &[
     cursor("DELETE", "/_api/cursor/{id}", "the end of a cursor"),
     looking("/_api/transaction", "running stream transactions"),
     looking("/_api/transaction/{id}", "the state of a transaction"),
-    writing("POST", "/_api/transaction/begin", &[], Carries::Json, "a stream transaction begins"),
+    writing(
+        "POST",
+        "/_api/transaction/begin",
+        &[],
+        Carries::Collections,
+        "a stream transaction begins",
+    ),
     writing("PUT", "/_api/transaction/{id}", &[], Carries::Nothing, "its commit"),
     writing("DELETE", "/_api/transaction/{id}", &[], Carries::Nothing, "its abort"),
     writing(
@@ -281,9 +292,21 @@ impl Rule {
     }
 }
 
-/// Finds the rule that allows a request, or returns the refusal.
+/// Whether a vctx server may write a collection of this name. The names of system collections begin
+/// with `_`. A name of digits is refused too, because it could be the id of any collection.
+pub(super) fn is_writable(collection: &str) -> bool {
+    collection.starts_with(|first: char| first.is_ascii_alphabetic())
+}
+
+/// Returns the refusal of a write to a system collection.
+pub(super) fn system_write() -> Refusal {
+    Refusal::administration("a write to a collection whose name does not begin with a letter")
+}
+
+/// Finds the rule that allows a request to one of the given databases, or returns the refusal.
 pub(super) fn rule_for(
     mode: Mode,
+    databases: &[String],
     method: &Method,
     target: &Target<'_>,
 ) -> Result<&'static Rule, Refusal> {
@@ -294,12 +317,24 @@ pub(super) fn rule_for(
     if !rule.passes(mode) {
         return Err(Refusal::writes(rule.why));
     }
-    for (at, (name, _)) in target.parameters.iter().enumerate() {
+    let served = |name: &str| databases.iter().any(|database| database == name);
+    if !(served(target.database.unwrap_or("_system"))
+        || (rule.whole_server && target.database.is_none()))
+    {
+        return Err(Refusal::administration("another database than the one that is served here"));
+    }
+    for (at, (name, value)) in target.parameters.iter().enumerate() {
+        if rule.defines() && *name == "collection" && !is_writable(value) {
+            return Err(system_write());
+        }
         let twice = target.parameters[..at].iter().any(|(other, _)| other == name);
         if twice || !rule.parameters.contains(name) {
             let text = "the path has a parameter that its rule does not name, or a parameter twice";
             return Err(Refusal::of(Reason::Path, text));
         }
+    }
+    if rule.defines() && target.segments.get(2).is_some_and(|name| !is_writable(name)) {
+        return Err(system_write());
     }
     Ok(rule)
 }
@@ -318,22 +353,26 @@ mod tests {
 
     fn judged(mode: Mode, method: &str, path: &str) -> Result<&'static Rule, Refusal> {
         let uri = path.parse().unwrap();
-        rule_for(mode, &method.parse().unwrap(), &Target::read(&uri)?)
+        rule_for(mode, &["vctx".to_owned()], &method.parse().unwrap(), &Target::read(&uri)?)
     }
 
     #[test]
     fn a_request_has_one_rule_and_every_rule_can_be_met() {
         for (at, rule) in RULES.iter().enumerate() {
             let path = rule.path.replace("{name}", "messages").replace("{id}", "42");
-            let found = judged(Mode::Rw, rule.method, &path).unwrap();
+            let below = if path == "/" { path.clone() } else { format!("/_db/vctx{path}") };
+            let found = judged(Mode::Rw, rule.method, &below).unwrap();
             assert_eq!(
                 (found.method, found.path),
                 (rule.method, rule.path),
                 "the rule before {at}"
             );
-            let below = format!("/_db/vctx{}", if path == "/" { "" } else { &path });
-            assert_eq!(judged(Mode::Rw, rule.method, &below).is_ok(), path != "/", "{below}");
-            assert_eq!(judged(Mode::Ro, rule.method, &path).is_ok(), rule.reads, "{path}");
+            assert_eq!(judged(Mode::Ro, rule.method, &below).is_ok(), rule.reads, "{below}");
+            assert_eq!(judged(Mode::Rw, rule.method, &path).is_ok(), rule.whole_server, "{path}");
+            for other in ["_system", "vctx2", "VCTX"] {
+                let other = format!("/_db/{other}{path}");
+                assert!(judged(Mode::Rw, rule.method, &other).is_err(), "{other}");
+            }
             assert!(!rule.repeats || rule.method == "GET" || rule.carries == Carries::Query);
         }
     }
@@ -361,12 +400,23 @@ mod tests {
     }
 
     #[test]
+    fn no_index_of_a_system_collection_is_made_or_dropped() {
+        for (name, passes) in [("messages", true), ("_users", false), ("17", false)] {
+            let made = format!("/_db/vctx/_api/index?collection={name}");
+            assert_eq!(judged(Mode::Rw, "POST", &made).is_ok(), passes, "{made}");
+            let dropped = format!("/_db/vctx/_api/index/{name}/1");
+            assert_eq!(judged(Mode::Rw, "DELETE", &dropped).is_ok(), passes, "{dropped}");
+            assert!(judged(Mode::Ro, "GET", &dropped).is_ok(), "{dropped}");
+        }
+    }
+
+    #[test]
     fn parameters_are_named_and_stand_once() {
-        assert!(judged(Mode::Ro, "GET", "/_api/index?collection=messages").is_ok());
+        assert!(judged(Mode::Ro, "GET", "/_db/vctx/_api/index?collection=messages").is_ok());
         for path in [
-            "/_api/index?collection=a&collection=b",
+            "/_db/vctx/_api/index?collection=a&collection=b",
             "/_api/version?details=true&x=1",
-            "/_api/collection/messages/count?details=true",
+            "/_db/vctx/_api/collection/messages/count?details=true",
         ] {
             assert_eq!(judged(Mode::Ro, "GET", path).unwrap_err().reason, Reason::Path, "{path}");
         }

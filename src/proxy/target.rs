@@ -12,6 +12,8 @@ const PROXY_TARGET_BYTES_MAX: usize = 2_048;
 /// parsers read it in the same way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
+    /// The database that the path names; `None` without `/_db/NAME`, which means `_system`.
+    pub(super) database: Option<&'a str>,
     /// Path segments after `/_db/NAME`.
     pub(super) segments: Vec<&'a str>,
     /// Parameters, in the order of the target.
@@ -41,11 +43,12 @@ impl<'a> Target<'a> {
                  only letters, digits and _ - . : *",
             );
         }
+        let mut database = None;
         if segments.first() == Some(&"_db") {
             if segments.len() < 3 {
                 return refuse("the path ends after the name of a database");
             }
-            segments.drain(..2);
+            database = segments.drain(..2).nth(1);
         }
         let pairs = uri.query().map(|query| query.split('&')).into_iter().flatten();
         let mut parameters = Vec::new();
@@ -57,7 +60,7 @@ impl<'a> Target<'a> {
                 _ => return refuse("the parameters are not name=value in plain characters"),
             }
         }
-        Ok(Self { segments, parameters })
+        Ok(Self { database, segments, parameters })
     }
 }
 

@@ -442,6 +442,56 @@ async fn for_writes_all_passes_that_a_running_server_needs_and_no_more() {
     assert_eq!(wire.call("GET", "/_api/version", &named, "").await.status, 200);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_other_database_and_no_system_collection_is_written() {
+    let stage = Stage::new().await;
+    let before = stage.state().await;
+    let named = [("authorization", "Basic eDp5"), ("content-type", "application/json")];
+    let query = json!({"query": "RETURN 1"}).to_string();
+    for socket in ["ro.sock", "rw.sock"] {
+        let wire = stage.home.wire(socket);
+        for (method, path, passes) in [
+            ("GET", "/_db/vctx/_api/collection", true),
+            ("GET", "/_db/_system/_api/collection", false),
+            ("GET", "/_api/collection", false),
+            ("GET", "/_db/_system/_api/version", false),
+            ("GET", "/_api/version", true),
+            ("POST", "/_db/vctx/_api/cursor", true),
+            ("POST", "/_db/_system/_api/cursor", false),
+            ("POST", "/_api/cursor", false),
+        ] {
+            let body = if method == "POST" { query.as_str() } else { "" };
+            let answer = wire.call(method, path, &named, body.to_owned()).await;
+            match passes {
+                true => assert!(answer.status < 300, "{socket} {path}: {}", answer.text),
+                false => assert_refused(&answer, &format!("{socket} {path}")),
+            }
+        }
+    }
+    let writes = stage.through("rw.sock");
+    let bound =
+        |value: Value| json!({"query": "INSERT {a: 1} INTO @@c", "bindVars": {"@c": value}});
+    for (path, body) in [
+        ("/_api/cursor", json!({"query": "INSERT {a: 1} INTO _graphs"})),
+        ("/_api/cursor", json!({"query": "LET a = (REMOVE 'a' IN `_aqlfunctions`) RETURN a"})),
+        ("/_api/cursor", json!({"query": "UPSERT {a: 1} INSERT {} UPDATE {} IN _jobs"})),
+        ("/_api/explain", json!({"query": "INSERT {a: 1} INTO _analyzers"})),
+        ("/_api/cursor", bound("_apps".into())),
+        ("/_api/cursor", bound("17".into())),
+        ("/_api/transaction/begin", json!({"collections": {"write": ["messages", "_queues"]}})),
+        ("/_api/index?collection=_graphs", json!({"type": "persistent", "fields": ["a"]})),
+    ] {
+        assert_refused(&writes.call("POST", path, &body).await, path);
+    }
+    // A body that is too long for a repetition is checked too.
+    let long =
+        json!({"query": "INSERT {a: @a} INTO _graphs", "bindVars": {"a": "x".repeat(3 << 20)}});
+    assert_refused(&writes.call("POST", "/_api/cursor", &long).await, "a long body");
+    assert_eq!(before, stage.state().await);
+    let long = json!({"query": "FOR i IN [] INSERT {a: @a} INTO messages", "bindVars": {"a": "x".repeat(3 << 20)}});
+    writes.call("POST", "/_api/cursor", &long).await.ok();
+}
+
 const AT_ONCE: Manner = Manner::Answers(Duration::ZERO);
 
 #[tokio::test(flavor = "multi_thread")]

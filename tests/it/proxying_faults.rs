@@ -210,14 +210,14 @@ async fn only_what_changes_nothing_is_sent_again() {
     // A proxy sends a repeatable request up to four times, and any other request only once.
     for (socket, method, path, body, times) in [
         ("ro.sock", "GET", "/_api/version", "", 4),
-        ("ro.sock", "POST", "/_api/cursor", query.as_str(), 4),
-        ("ro.sock", "POST", "/_api/cursor/1", "", 1),
-        ("ro.sock", "DELETE", "/_api/cursor/1", "", 1),
-        ("rw.sock", "GET", "/_api/transaction/1", "", 4),
-        ("rw.sock", "POST", "/_api/cursor", query.as_str(), 1),
-        ("rw.sock", "POST", "/_api/transaction/begin", begin.as_str(), 1),
-        ("rw.sock", "PUT", "/_api/transaction/1", "", 1),
-        ("rw.sock", "DELETE", "/_api/index/messages/1", "", 1),
+        ("ro.sock", "POST", "/_db/vctx/_api/cursor", query.as_str(), 4),
+        ("ro.sock", "POST", "/_db/vctx/_api/cursor/1", "", 1),
+        ("ro.sock", "DELETE", "/_db/vctx/_api/cursor/1", "", 1),
+        ("rw.sock", "GET", "/_db/vctx/_api/transaction/1", "", 4),
+        ("rw.sock", "POST", "/_db/vctx/_api/cursor", query.as_str(), 1),
+        ("rw.sock", "POST", "/_db/vctx/_api/transaction/begin", begin.as_str(), 1),
+        ("rw.sock", "PUT", "/_db/vctx/_api/transaction/1", "", 1),
+        ("rw.sock", "DELETE", "/_db/vctx/_api/index/messages/1", "", 1),
     ] {
         let answer = home.wire(socket).call(method, path, &json_type, body.to_owned()).await;
         assert_eq!(
@@ -279,10 +279,9 @@ async fn waits_for_a_turn_and_for_an_answer_have_an_end() {
     let (home, _stand_in, _proxies) = before(never, &settings).await;
     let (first, second) = (home.wire("rw.sock"), home.wire("rw.sock"));
     let begin = json!({"collections": {}}).to_string();
-    let first =
-        tokio::spawn(
-            async move { first.call("POST", "/_api/transaction/begin", &[], begin).await },
-        );
+    let first = tokio::spawn(async move {
+        first.call("POST", "/_db/vctx/_api/transaction/begin", &[], begin).await
+    });
     while metric(&home, "rw.sock", "vctx_proxy_in_flight", "").await < 1.0 {
         tokio::time::sleep(PAUSE).await;
     }
@@ -301,18 +300,19 @@ async fn bodies_and_heads_have_bounds_and_long_ones_pass_as_they_come() {
     let query =
         |bytes: usize| json!({"query": format!("RETURN '{}'", "x".repeat(bytes))}).to_string();
     let call = async |socket: &str, body: String| {
-        home.wire(socket).call("POST", "/_api/cursor", &[], body).await
+        home.wire(socket).call("POST", "/_db/vctx/_api/cursor", &[], body).await
     };
     assert_eq!(call("ro.sock", query(1_900)).await.status, 200);
     let refused = call("ro.sock", query(2_048)).await;
     assert_eq!(refused.status, 413, "{}", refused.text);
-    // The writing proxy forwards bodies of any length, long ones in pieces.
+    // The writing proxy forwards bodies of any length, after it has checked them.
     let long = query(3 << 20);
     assert_eq!(call("rw.sock", long.clone()).await.status, 200);
     let seen = stand_in.seen();
     assert_eq!(seen.len(), 2);
     assert!(seen[1].ends_with(&long), "{} bytes of {}", seen[1].len(), long.len());
-    let stated = "POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999999\r\n\r\n";
+    let stated =
+        "POST /_db/vctx/_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999999\r\n\r\n";
     for socket in ["ro.sock", "rw.sock"] {
         let answer = raw(&home.path(socket), stated.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
@@ -330,7 +330,7 @@ async fn a_body_that_is_cut_off_comes_to_nobody() {
     for socket in ["ro.sock", "rw.sock"] {
         let mut stream = UnixStream::connect(home.path(socket)).await.expect("a connection");
         let half =
-            b"POST /_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"query\":";
+            b"POST /_db/vctx/_api/cursor HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"query\":";
         stream.write_all(half).await.expect("it is taken");
         drop(stream);
     }

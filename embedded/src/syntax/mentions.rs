@@ -14,6 +14,11 @@ pub struct Mentions {
     pub binds: Vec<String>,
     /// Whether any statement of the query or of a subquery modifies data.
     pub modifies: bool,
+    /// Names of the collections in the query text that the query modifies.
+    pub written: BTreeSet<String>,
+    /// Names, as in `bindVars`, of the bind parameters that name a collection which the query
+    /// modifies.
+    pub written_binds: BTreeSet<String>,
     /// Names of the called functions, in capitals; user-defined functions include their group
     /// (`GROUP::NAME`).
     pub calls: BTreeSet<String>,
@@ -46,6 +51,16 @@ impl Mentions {
                 self.bind(name.to_string());
             }
         }
+    }
+
+    fn modified(&mut self, source: &Source) {
+        self.modifies = true;
+        match source {
+            Source::Name(name) => self.written.insert(name.to_string()),
+            Source::Bind(name) => self.written_binds.insert(format!("@{name}")),
+            Source::ValueBind(name) => self.written_binds.insert(name.to_string()),
+        };
+        self.source(source);
     }
 
     fn bind(&mut self, name: String) {
@@ -125,22 +140,19 @@ impl Mentions {
             }
             Statement::Insert { document: value, into, options }
             | Statement::Remove { key: value, from: into, options } => {
-                self.modifies = true;
                 self.expr(value);
-                self.source(into);
+                self.modified(into);
                 self.some(options);
             }
             Statement::Change { key, with, into, options, .. } => {
-                self.modifies = true;
                 self.expr(key);
                 self.some(with);
-                self.source(into);
+                self.modified(into);
                 self.some(options);
             }
             Statement::Upsert(u) => {
-                self.modifies = true;
                 [&u.search, &u.insert, &u.update].into_iter().for_each(|value| self.expr(value));
-                self.source(&u.into);
+                self.modified(&u.into);
                 self.some(&u.options);
             }
         }

@@ -53,7 +53,9 @@ fn run_proxy(options: &ProxyOptions) -> Result<(), Stop> {
     let upstream =
         vctx_proxy::Upstream::new(&behind, &who, definer.as_ref()).map_err(Stop::Configuration)?;
     let mode = options.mode;
-    let passing = Arc::new(vctx_proxy::Proxy::new(mode, config.proxy, upstream));
+    let places = config.store.places.iter().map(|place| &place.database);
+    let databases = std::iter::once(&config.store.database).chain(places).cloned().collect();
+    let passing = Arc::new(vctx_proxy::Proxy::new(mode, config.proxy, databases, upstream));
     let (stop, stopping) = watch::channel(false);
     io_loop()?.block_on(async move {
         let listening = socket::bind(&options.listen).map_err(cannot_bind("listen"))?;

@@ -187,7 +187,7 @@ async fn whatever_path_is_made_up_only_what_is_named_comes_through() {
     let methods = ["GET", "POST", "PUT", "DELETE", "PATCH"];
     let mut passed = 0;
     for _ in 0..1_500 {
-        let mut target = String::from(if chance.below(3) == 0 { "/_db/vctx" } else { "" });
+        let mut target = String::from(if chance.below(3) > 0 { "/_db/vctx" } else { "" });
         let begin: &&str = chance.one_of(&whole);
         target += begin;
         for _ in 0..chance.below(3) {
