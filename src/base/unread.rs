@@ -61,14 +61,44 @@ impl Drop for Lent {
     }
 }
 
+/// A request body that the client sends only after `100 Continue`, which the first read of the body
+/// causes. Its size hint has the announced length as the lower bound, but no upper bound. A handler
+/// recognises such a body by this, and can refuse an announced length without a read.
+struct Asked(Body);
+
+impl HttpBody for Asked {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Pin::new(&mut self.0).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.0.size_hint().lower());
+        hint
+    }
+}
+
 /// Answers a request. While the answer is sent, reads the rest of the body that the handler did not
 /// read: at most [`BODY_DRAINED_BYTES_MAX`], for at most [`BODY_MS_MAX`]. If the rest is larger,
 /// the connection is closed: immediately if the client announced the length of the body, otherwise
 /// when the limit is reached. If the client waits for `100 Continue`, nothing is read, because
 /// after an answer such a client sends no body.
 pub(super) async fn read_on(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
+    if request.body().is_end_stream() {
         return next.run(request).await;
+    }
+    if request.headers().contains_key(header::EXPECT) {
+        return next.run(request.map(|body| Body::new(Asked(body)))).await;
     }
     let (back, mut left) = oneshot::channel();
     let lent = |body| Body::new(Lent { body: Some(body), back: Some(back) });

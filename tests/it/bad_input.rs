@@ -378,13 +378,12 @@ async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
     }
     // If the server has sent `100 Continue`, it reads the whole body, regardless of its length.
     let long = vec![b' '; 2 * BODY_BYTES_MAX];
-    let head = format!(
-        "PUT /v1/agents/ada HTTP/1.1\r\nhost: vctx\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
-        long.len()
-    );
+    let head = "PUT /v1/agents/ada HTTP/1.1\r\nhost: vctx\r\ntransfer-encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
     to.write_all(head.as_bytes()).expect("the head");
     assert_eq!(answered(&mut from), Some(100));
+    to.write_all(format!("{:x}\r\n", long.len()).as_bytes()).expect("the length of a chunk");
     to.write_all(&long).expect("the body that was asked for");
+    to.write_all(b"\r\n0\r\n\r\n").expect("the end of the body");
     to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
     assert_eq!((answered(&mut from), answered(&mut from)), (Some(413), Some(200)));
     // If the server refuses instead of sending `100 Continue`, the client sends no body. The server
@@ -393,6 +392,51 @@ async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
     let asks = "POST /v1/agents/ada/move HTTP/1.1\r\nhost: vctx\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
     to.write_all(asks.as_bytes()).expect("the head");
     assert_eq!((answered(&mut from), answered(&mut from)), (Some(400), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asks_first_is_not_told_to_send_a_body_over_the_limit() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    for (method, path, length) in [
+        ("PUT", "/v1/agents/ada", BODY_BYTES_MAX as u64 + 1),
+        ("POST", "/v1/agents/ada/tools/append_fifo", 99_000_000_000),
+        ("POST", "/v1/agents/ada/import", 99_000_000_000),
+    ] {
+        let (mut to, mut from) = both_ways(&home.path("vctx.sock"));
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: vctx\r\ncontent-length: {length}\r\nexpect: 100-continue\r\n\r\n"
+        );
+        to.write_all(head.as_bytes()).expect("the head");
+        assert_eq!((answered(&mut from), answered(&mut from)), (Some(413), None), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_names_its_host_exactly_once() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    for (version, hosts, status) in [
+        ("1.1", &["vctx"][..], 200),
+        ("1.1", &[], 400),
+        ("1.1", &["vctx", "vctx"], 400),
+        ("1.1", &["vctx", "other"], 400),
+        ("1.0", &["vctx", "other"], 400),
+    ] {
+        let (mut to, mut from) = both_ways(&home.path("vctx.sock"));
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        let request = format!("GET /healthz HTTP/{version}\r\n{hosts}\r\n");
+        to.write_all(request.as_bytes()).expect("a request");
+        let mut line = String::new();
+        from.read_line(&mut line).expect("an answer");
+        assert!(line.contains(&format!(" {status} ")), "{request}: {line}");
+    }
+    // A client of HTTP/1.0 names no host.
+    let (mut to, mut from) = both_ways(&home.path("vctx.sock"));
+    to.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").expect("a request");
+    let mut line = String::new();
+    from.read_line(&mut line).expect("an answer");
+    assert!(line.contains(" 200 "), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

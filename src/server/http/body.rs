@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
 
@@ -54,8 +54,10 @@ pub fn object_of(bytes: &[u8]) -> Result<Map<String, Value>> {
 /// and dropped, up to a limit, since the client loses the answer if the connection closes while the
 /// client still sends. The function `read_on`, which reads the rest of other requests' bodies,
 /// cannot do this: a client that waits for `100 Continue` begins to send only after the first read
-/// here.
+/// here. If the length that such a client announced is over the limit, nothing is read, so that the
+/// client is not told to send the body.
 async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+    refuse_announced(&body, bytes_max as u64)?;
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {
         let frame = frame
@@ -71,6 +73,20 @@ async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     if length <= bytes_max {
         return Ok(bytes);
     }
-    Err(Error::new(Code::BodyTooLarge, format!("at most {bytes_max} bytes: split the text"))
-        .with("bytes_max", bytes_max))
+    Err(too_large(bytes_max as u64))
+}
+
+/// Refuses a body whose announced length is over the limit if the client waits for `100 Continue`
+/// before it sends the body. The size hint of such a body has no upper bound; see `vctx_base`.
+pub(super) fn refuse_announced(body: &Body, bytes_max: u64) -> Result<()> {
+    let hint = body.size_hint();
+    match hint.upper().is_none() && hint.lower() > bytes_max {
+        true => Err(too_large(bytes_max)),
+        false => Ok(()),
+    }
+}
+
+fn too_large(bytes_max: u64) -> Error {
+    Error::new(Code::BodyTooLarge, format!("at most {bytes_max} bytes: split the text"))
+        .with("bytes_max", bytes_max)
 }

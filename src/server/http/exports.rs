@@ -16,13 +16,14 @@ use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::body::refuse_announced;
 use super::caller::{Caller, own_task};
 use super::problem::IntoProblem as _;
 use super::reply::json_answer;
 use crate::executor::{Exported, Incoming};
 use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::{EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
+use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
 
 /// Longest wait for the next piece of a transfer, in milliseconds: for bytes of an import's body,
 /// or for a client to take a piece of an export.
@@ -48,7 +49,10 @@ pub(super) async fn export(caller: Caller, _body: Body) -> Result<Response> {
 
 /// Receives the complete file of an import, then creates the agent from it.
 pub(super) async fn import(caller: Caller, body: Body) -> Response {
-    let incoming = async { received(caller.executor().transfers().incoming()?, body).await };
+    let incoming = async {
+        refuse_announced(&body, EXPORT_BYTES_MAX)?;
+        received(caller.executor().transfers().incoming()?, body).await
+    };
     let incoming = match incoming.await {
         Ok(incoming) => incoming,
         Err(error) => return error.into_problem(),

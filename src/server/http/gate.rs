@@ -4,12 +4,12 @@ use std::sync::{Arc, RwLock};
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Version, header};
 use axum::response::{IntoResponse as _, Response};
 use tower::ServiceExt as _;
 
 use super::problem::IntoProblem as _;
-use vctx_core::error::{Code, Error};
+use vctx_core::error::{Code, Error, Result};
 
 /// The gate before the HTTP routes. A closed gate answers every request with the reason why the
 /// server is not ready; an open gate passes requests to the routes.
@@ -46,6 +46,9 @@ impl Gate {
     }
 
     async fn answer(&self, request: Request) -> Response {
+        if let Err(error) = one_host(&request) {
+            return error.into_problem();
+        }
         let router = match &*self.state.read().expect("no holder panics") {
             State::Open(router) => router.clone(),
             State::Waiting(_) if request.uri().path() == "/healthz" => {
@@ -59,5 +62,15 @@ impl Gate {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+}
+
+/// Refuses a request without `Host`, or with several (RFC 9112 §3.2): two programs could read such a
+/// request differently. HTTP/1.0 requires no `Host`.
+fn one_host(request: &Request) -> Result<()> {
+    match request.headers().get_all(header::HOST).iter().count() {
+        1 => Ok(()),
+        0 if request.version() < Version::HTTP_11 => Ok(()),
+        _ => Err(Error::argument("host", "send the header exactly once")),
     }
 }
