@@ -8,7 +8,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use vctx::memory::receipt::sha256;
 
+use crate::database::Database;
 use crate::home::{Home, TORN_TAIL};
 use crate::outside::needs_an_engine_of_its_own;
 use crate::scripted::Scripted;
@@ -19,9 +21,9 @@ use crate::wire::Answer;
 /// [`DOORS`] by which the text entered the server.
 const CANARY: &str = "zq7canary";
 /// The ways by which a text can enter the server.
-const DOORS: [&str; 13] = [
+const DOORS: [&str; 14] = [
     "append", "call", "result", "event", "recall", "archive", "block", "label", "schedule",
-    "tools", "prompt", "reason", "role",
+    "tools", "prompt", "reason", "role", "option",
 ];
 /// Maximum number of polls until a background job must have run.
 const LOOKS_MAX: usize = 3_000;
@@ -98,13 +100,17 @@ async fn seed(agent: &Agent) {
     agent.append("user", canary("prompt")).await;
     let tools =
         json!([{"type": "function", "function": {"name": "look", "description": canary("tools")}}]);
-    let asked = json!({"run": "the-run", "model": "parrot-1", "tools": tools});
+    let asked = json!({"run": "the-run", "model": "parrot-1", "tools": tools,
+        "options": {"user": canary("option")}});
     let path = format!("{}/prompts", agent.path());
     agent.wire.call("POST", &path, &[("idempotency-key", "asked")], asked.to_string()).await.ok();
     let told =
         json!({"run": "the-run", "finish": "stop", "content": "Fourteen.", "end_run": "yield"});
     let path = format!("{path}/1/answer");
     agent.wire.call("POST", &path, &[("idempotency-key", "told")], told.to_string()).await.ok();
+    // A caller's idempotency key may contain text.
+    let kept = json!({"message": "What is left.", "role": "user"});
+    agent.tool("append_fifo", &kept, &format!("{CANARY}key"), "*").await.ok();
     // A search puts the text into a copy in the window and into a stored answer.
     let found = agent.done("search_recall", &json!({"query": "berth"})).await;
     assert!(found["result"]["results"].as_array().is_some_and(|all| all.len() > 2), "{found}");
@@ -181,6 +187,96 @@ async fn a_canary_is_in_no_answer_no_row_and_after_a_rewrite_in_no_file() {
     let found = ada.done("search_recall", &json!({"query": "berth"})).await;
     assert_eq!(found["result"]["results"], json!([]), "{found}");
     assert_eq!(holds(&home.path("data"), CANARY), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_options_of_prompts_that_showed_a_forgotten_message_go_with_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let path = format!("{}/prompts", ada.path());
+    for (turn, text) in [(1, "The first."), (2, "The second.")] {
+        ada.append("user", text).await;
+        let asked =
+            json!({"run": "r", "model": "parrot-1", "options": {"user": format!("user {turn}")}});
+        let asked_key = format!("asked-{turn}");
+        ada.wire
+            .call("POST", &path, &[("idempotency-key", &asked_key)], asked.to_string())
+            .await
+            .ok();
+        let told = json!({"run": "r", "finish": "stop", "content": "Yes."});
+        let told_key = format!("told-{turn}");
+        let answer = format!("{path}/{turn}/answer");
+        ada.wire
+            .call("POST", &answer, &[("idempotency-key", &told_key)], told.to_string())
+            .await
+            .ok();
+    }
+    let replay = async |turn: u64| ada.wire.get(&format!("{path}/{turn}")).await.ok();
+    assert_eq!(replay(1).await["exact"], true);
+    // Message 3 is in the second prompt alone.
+    let told = forgotten(&ada, &json!({"seqs": [3]})).await;
+    assert_eq!(told["counts"]["prompts"], 1, "{told:#}");
+    assert_eq!(replay(1).await["exact"], true);
+    let second = replay(2).await;
+    assert_eq!(second["prompt"]["options"], json!({}), "{second:#}");
+    let gone: Vec<&Value> =
+        second["gone"].as_array().expect("parts").iter().map(|one| &one["section"]).collect();
+    assert_eq!(gone, ["fifo", "options"], "{second:#}");
+    assert_eq!(second["differs"], json!([]), "{second:#}");
+    // A text that only the options have is found too, and the rest of the prompt is still compared.
+    let told = forgotten(&ada, &json!({"match": "user 1"})).await;
+    assert_eq!((&told["messages"], &told["counts"]["prompts"]), (&json!(0), &json!(1)), "{told:#}");
+    let first = replay(1).await;
+    assert_eq!(first["differs"], json!([]), "{first:#}");
+    assert!(!first.to_string().contains("user 1"), "{first:#}");
+    home.assert_verified("vctx.sock", "ada");
+    let update =
+        "FOR m IN messages FILTER m.seq == 1 UPDATE m WITH { content: 'Another.' } IN messages";
+    home.database_inside().rows(update, json!({})).await;
+    let first = replay(1).await;
+    assert_eq!(first["differs"].as_array().map(Vec::len), Some(3), "{first:#}");
+}
+
+/// Gives the record of a call the form of an earlier program version, which stored the caller's key
+/// as it was given.
+async fn age_record(database: &Database, tool: &str, given: &str) {
+    let of_tool = "FOR r IN idempotency FILTER r.tool == @tool LIMIT 1 RETURN r";
+    let mut row = database.row(of_tool, json!({"tool": tool})).await;
+    let kept = row["key"].as_str().expect("a key");
+    assert_eq!(kept, format!("sha256:{}", sha256(given)));
+    let remove = "REMOVE @key IN idempotency";
+    database.rows(remove, json!({"key": row["_key"]})).await;
+    let agent = row["agent_id"].as_str().expect("a name");
+    row["_key"] = sha256(&format!("{agent}\0{given}")).into();
+    row["key"] = given.into();
+    for name in ["_id", "_rev"] {
+        row.as_object_mut().expect("a row").remove(name);
+    }
+    database.rows("INSERT @row INTO idempotency", json!({"row": row})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_a_call_is_kept_as_a_digest_and_a_key_kept_as_given_goes() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let given = format!("{CANARY}key");
+    let said = json!({"message": "Hello.", "role": "user"});
+    let first = ada.tool("append_fifo", &said, &given, "*").await.ok();
+    let database = home.database_inside();
+    let holding = "FOR r IN idempotency FILTER CONTAINS(TO_STRING(r), @text) RETURN r._key";
+    let holding = async || database.rows(holding, json!({"text": CANARY})).await.len();
+    assert_eq!(holding().await, 0);
+    age_record(&database, "append_fifo", &given).await;
+    assert_eq!(holding().await, 1);
+    let again = ada.tool("append_fifo", &said, &given, "*").await.ok();
+    assert_eq!((&again["replayed"], &again["receipt"]), (&json!(true), &first["receipt"]));
+    forgotten(&ada, &json!({"match": CANARY})).await;
+    assert_eq!(holding().await, 0);
+    let again = ada.tool("append_fifo", &said, &given, "*").await;
+    assert_eq!(again.body["replayed"], true, "{}", again.text);
+    assert_eq!(ada.messages().await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

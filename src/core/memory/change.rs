@@ -162,6 +162,10 @@ pub struct Forget {
     pub at: Option<u64>,
     /// Keys of messages whose thread digests are removed.
     pub threads: Vec<String>,
+    /// Keys of prompts whose options are removed.
+    pub prompts: Vec<String>,
+    /// Keys of prompts whose options and notices are removed.
+    pub noticed: Vec<String>,
     /// Keys of stored core versions from which all texts are removed.
     pub versions: Vec<String>,
     /// Names of schedules that are removed.

@@ -52,6 +52,9 @@ pub struct Forgetting {
     pub versions: Vec<String>,
     /// Keys of stored answers that quote a forgotten text.
     pub answers: Vec<String>,
+    /// Keys of prompts whose options or notices quote a forgotten text.
+    #[serde(default)]
+    pub prompts: Vec<String>,
     /// Texts that quote a forgotten text and that the forget operation does not remove.
     pub quoted: Quoted,
     /// First revision of the summary that may contain a forgotten text; `None` if no revision may
@@ -134,6 +137,9 @@ pub enum Phase {
     Answers,
     /// The phase that removes the digests of clients' conversation threads from messages.
     Threads,
+    /// The phase that removes the options of prompts that showed a forgotten message or whose
+    /// options or notices quote a forgotten text.
+    Prompts,
     /// The phase that removes every row of an agent.
     Rows,
     /// The forget operation has ended.
@@ -150,7 +156,8 @@ impl Phase {
             Self::Messages => Self::Versions,
             Self::Versions => Self::Answers,
             Self::Answers => Self::Threads,
-            Self::Threads | Self::Rows | Self::Done => Self::Done,
+            Self::Threads => Self::Prompts,
+            Self::Prompts | Self::Rows | Self::Done => Self::Done,
         }
     }
 }
@@ -183,6 +190,7 @@ impl Forgetting {
         self.request_hash.clear();
         self.versions.clear();
         self.answers.clear();
+        self.prompts.clear();
         self.after.clear();
     }
 

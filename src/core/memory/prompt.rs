@@ -121,6 +121,12 @@ pub struct SentPrompt {
     pub options: String,
     /// SHA-256 of the sent bytes of the request.
     pub request_digest: String,
+    /// Time when a request to forget removed the options; `None` while the options exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options_forgotten_at: Option<String>,
+    /// Time when a request to forget removed the texts of the notices; `None` while they exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notices_forgotten_at: Option<String>,
 }
 
 /// The outcome of a prompt.

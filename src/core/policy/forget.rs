@@ -38,6 +38,8 @@ pub struct ForgetFound {
     pub versions: Vec<String>,
     /// Keys of stored answers that contain the text to forget.
     pub answers: Vec<String>,
+    /// Keys of prompts whose options or notices contain the text to forget.
+    pub prompts: Vec<String>,
     /// Texts that quote the text to forget and are in none of the rows that the other fields list.
     /// Blocks of the core that quote the text are always listed.
     pub quoted: Quoted,
@@ -52,6 +54,7 @@ impl ForgetFound {
         self.messages.is_empty()
             && beside.iter().all(|list| list.is_empty())
             && self.answers.is_empty()
+            && self.prompts.is_empty()
             && self.quoted.blocks.is_empty()
             && !self.quoted.system
             && !self.in_summary

@@ -74,33 +74,39 @@ pub fn replay(stored: Stored<'_>) -> Replayed {
         stored.queue.iter().filter(stood).map(|m| counted(&stored, m)).collect();
     let core = core_of(&stored, &queue, &mut gone);
     gone.extend(expired(&queue));
+    gone.extend(forgotten("notices", &prompt.key, prompt.sent.notices_forgotten_at.as_ref()));
+    let window_known = gone.is_empty();
     let window = assemble(&core, &queue);
+    gone.extend(forgotten("options", &prompt.key, prompt.sent.options_forgotten_at.as_ref()));
     let tools = tools_of(&stored, &mut gone, &mut differs);
     let options: Map<String, Value> =
         serde_json::from_str(&prompt.sent.options).unwrap_or_default();
     let request = request_text(&prompt.sent.model, &window.messages, tools, &options);
-    if gone.is_empty() {
-        let messages_digest = window.manifest["messages_digest"].as_str().unwrap_or_default();
-        for (what, expected, found) in [
-            (
-                "the messages differ from those that were sent",
-                &prompt.window.messages_digest,
-                messages_digest,
-            ),
-            (
-                "the manifest differs from the manifest of the prompt",
-                &prompt.window.context_digest,
-                &window.context_digest,
-            ),
-            (
-                "the request differs from the request that was sent",
-                &prompt.sent.request_digest,
-                &receipt::sha256(&request),
-            ),
-        ] {
-            if expected != found {
-                differs.push(differing(what, None, expected, found));
-            }
+    // A part that is outside the window, such as the tools, hides no difference in the window.
+    let request_digest = receipt::sha256(&request);
+    let messages_digest = window.manifest["messages_digest"].as_str().unwrap_or_default();
+    for (is_known, what, expected, found) in [
+        (
+            window_known,
+            "the messages differ from those that were sent",
+            &prompt.window.messages_digest,
+            messages_digest,
+        ),
+        (
+            window_known,
+            "the manifest differs from the manifest of the prompt",
+            &prompt.window.context_digest,
+            &window.context_digest,
+        ),
+        (
+            gone.is_empty(),
+            "the request differs from the request that was sent",
+            &prompt.sent.request_digest,
+            &request_digest,
+        ),
+    ] {
+        if is_known && expected != found {
+            differs.push(differing(what, None, expected, found));
         }
     }
     Replayed { window, request, gone, differs }
@@ -139,6 +145,13 @@ fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core
 /// Returns the item of [`Replayed::gone`] for a text that is missing for an unknown reason.
 fn unexplained(section: &'static str, id: &str) -> Gone {
     Gone { section, seq: None, id: id.into(), expired_at: None, forgotten_at: None }
+}
+
+/// Returns the item of [`Replayed::gone`] for a part of the prompt's own row that a request to
+/// forget removed, if it did.
+fn forgotten(section: &'static str, id: &str, at: Option<&String>) -> Option<Gone> {
+    let at = at?.clone();
+    Some(Gone { expired_at: Some(at.clone()), forgotten_at: Some(at), ..unexplained(section, id) })
 }
 
 /// Returns a message with its token cost recomputed in the prompt's encoding.

@@ -132,7 +132,7 @@ fn preview(asked: &ForgetAsked, found: &ForgetFound) -> Map<String, Value> {
     let blocks = if asked.blocks { found.quoted.blocks.clone() } else { Vec::new() };
     let value = json!({"dry_run": true, "messages": found.messages.len(), "kinds": kinds, "seqs": seqs, "documents": found.documents,
         "schedules": found.schedules, "tool_sets": found.tool_sets.len(), "copies_of_texts": found.versions.len(),
-        "stored_answers": found.answers.len(), "summary": found.in_summary, "blocks": blocks, "quoted": found.quoted});
+        "stored_answers": found.answers.len(), "prompts": found.prompts.len(), "summary": found.in_summary, "blocks": blocks, "quoted": found.quoted});
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -168,7 +168,7 @@ impl Executor {
                 answers.vectors = Some(vectors);
                 core
             }
-            _ => self.kernel.fresh(scope, "", patience()).await?.0,
+            _ => self.kernel.fresh(scope, &[], patience()).await?.0,
         };
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "", "");

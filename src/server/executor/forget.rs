@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::executor::Executor;
 use super::kernel::{leaving, no_agent, patience};
-use super::request::{CallRequest, Guard, key_of, replay_key, request_hash_of, whose};
+use super::request::{CallRequest, Guard, ReplayKeys, key_of, request_hash_of, whose};
 use crate::executor::limits::ATTEMPTS_MAX;
 use crate::limits::FORGET_SCAN_ROWS;
 use crate::store::{self, DueForgetting};
@@ -60,12 +60,23 @@ impl Executor {
         }
         let (key, _) = key_of(request, || self.kernel.ids.key())?;
         let body = self.call(request).await?.body;
-        let key = replay_key(&scope, &key);
+        let key = self.manifest_of(&scope, &ReplayKeys::of(&scope, &key)).await?;
         let row = self.go_on(&request.principal, &request.agent, &scope, &key).await?;
         let mut told = Value::Object(row.manifest());
         told["agent"] = scope.agent().into();
         told["replayed"] = body["replayed"].clone();
         Ok(told)
+    }
+
+    /// Returns the key of a forget operation's row. An earlier program version may have begun the
+    /// operation under another key.
+    async fn manifest_of(&self, scope: &Scope, keys: &ReplayKeys) -> Result<String> {
+        if let Some(earlier) = &keys.earlier
+            && self.kernel.read(|ro| store::forgetting(ro, scope, earlier)).await?.is_some()
+        {
+            return Ok(earlier.clone());
+        }
+        Ok(keys.key.clone())
     }
 
     /// Returns the manifests of an agent's forget operations, even if the agent itself was
@@ -74,7 +85,7 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let rows = self.kernel.read(|ro| store::forgettings(ro, &scope)).await?;
         if rows.is_empty() {
-            self.kernel.fresh(&scope, "", patience()).await?;
+            self.kernel.fresh(&scope, &[], patience()).await?;
         }
         let told: Vec<Value> = rows.iter().map(|row| Value::Object(row.manifest())).collect();
         Ok(json!({"agent": scope.agent(), "forgettings": told}))
@@ -117,6 +128,7 @@ impl Executor {
                 | Phase::Versions
                 | Phase::Answers
                 | Phase::Threads
+                | Phase::Prompts
                 | Phase::Done => {
                     let documents = (row.phase == Phase::Documents).then_some(&row.documents);
                     if let Some(doc_id) = documents.and_then(|all| all.get(row.at as usize)) {
@@ -206,6 +218,7 @@ impl Executor {
             found.tool_sets = quotes.tool_sets;
             found.versions = quotes.versions;
             found.answers = quotes.answers;
+            found.prompts = quotes.prompts;
             found.in_summary = !quotes.summaries.is_empty();
             look_into(core, &texts, &mut found);
         }
@@ -324,6 +337,7 @@ impl Executor {
             found.quoted.schedules.extend(quotes.schedules);
             found.versions.extend(quotes.versions);
             found.answers.extend(quotes.answers);
+            found.prompts.extend(quotes.prompts);
             found.in_summary |= !quotes.summaries.is_empty();
             look_into(core, &texts, found);
         }
@@ -336,6 +350,7 @@ impl Executor {
             &mut found.quoted.blocks,
             &mut found.versions,
             &mut found.answers,
+            &mut found.prompts,
         ] {
             list.sort();
             list.dedup();
@@ -380,7 +395,24 @@ impl Executor {
                 let after = row.after.parse().unwrap_or(first.saturating_sub(1));
                 (look.keys, look.after) = store::threaded(&self.kernel.ro, scope, after).await?;
             }
-            Phase::Beside | Phase::Documents | Phase::Threads | Phase::Rows | Phase::Done => {}
+            Phase::Prompts if !row.items.is_empty() => {
+                let seqs: BTreeSet<u64> = row.items.iter().map(|one| one.seq).collect();
+                let (first, last) = (row.items[0].seq, row.items[row.items.len() - 1].seq);
+                let after = row.after.parse().unwrap_or(0);
+                let (page, next) =
+                    store::shown_between(&self.kernel.ro, scope, after, (first, last)).await?;
+                let shows = |one: &store::ShownQueue| {
+                    seqs.range(one.head_seq..one.next_seq).next().is_some()
+                };
+                look.keys = page.into_iter().filter(shows).map(|one| one.key).collect();
+                look.after = next.map(|turn| turn.to_string());
+            }
+            Phase::Beside
+            | Phase::Documents
+            | Phase::Threads
+            | Phase::Prompts
+            | Phase::Rows
+            | Phase::Done => {}
         }
         Ok(look)
     }
@@ -394,7 +426,7 @@ impl Executor {
         dry_run: bool,
     ) -> Result<Value> {
         if dry_run {
-            let (core, _) = self.kernel.fresh(scope, "", patience()).await?;
+            let (core, _) = self.kernel.fresh(scope, &[], patience()).await?;
             return Ok(
                 json!({"dry_run": true, "what": "agent", "agent": scope.agent(), "_rev": core.rev,
                 "messages": core.chain.length, "documents": core.archived.documents, "chunks": core.archived.chunks,
@@ -403,6 +435,7 @@ impl Executor {
             );
         }
         let (key, _) = key_of(request, || self.kernel.ids.key())?;
+        let keys = ReplayKeys::of(scope, &key);
         super::request::check_guarded(request)?;
         let now = self.kernel.clock.unix_ms();
         let row = Forgetting {
@@ -414,7 +447,7 @@ impl Executor {
             by: json!(request.principal.actor),
             begun_at: iso8601(now),
             touched_ms: now,
-            answer_key: replay_key(scope, &key),
+            answer_key: keys.key.clone(),
             request_hash: request_hash_of(request),
             ..Forgetting::default()
         };
@@ -422,11 +455,10 @@ impl Executor {
             Some(Guard::Rev(rev)) => Some(rev.as_str()),
             Some(Guard::Any | Guard::Absent) | None => None,
         };
-        let answer_key = row.answer_key.clone();
         let begun = self.kernel.write(|rw| store::forget_agent(rw, scope, &row, rev)).await?;
         self.kernel.cores.drop(scope.key());
         let replayed = match (&begun.seen, begun.done, &begun.rev) {
-            (Some(seen), ..) if seen.answer_key == answer_key => true,
+            (Some(seen), ..) if keys.all().contains(&&*seen.answer_key) => true,
             (Some(_), ..) | (None, false, None) => return Err(no_agent()),
             (None, true, _) => false,
             (None, false, Some(_)) if begun.moving => return Err(leaving()),

@@ -71,12 +71,12 @@ impl Kernel {
     pub(super) async fn fresh(
         &self,
         scope: &Scope,
-        replay_key: &str,
+        replay_keys: &[&str],
         deadline: Instant,
     ) -> Result<(Arc<Core>, Option<Replay>)> {
         let mut faults = 0;
         loop {
-            match load(&self.ro, scope, replay_key).await {
+            match load(&self.ro, scope, replay_keys).await {
                 Ok(loaded) => {
                     let Some(core) = loaded.core else { return Err(no_agent()) };
                     return Ok((Arc::new(core), loaded.replay));

@@ -109,6 +109,8 @@ impl Executor {
             tools: None,
             options: canonical_json(&Value::Object(ask.options.clone())),
             request_digest: sha256(&request),
+            options_forgotten_at: None,
+            notices_forgotten_at: None,
         };
         let call = RecordPrompt {
             hold: ask.hold.clone(),

@@ -53,7 +53,7 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, QUARANTINE_PAGE)?;
         let after = After::parse(after)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let (seq, key) = match &after {
             After::Seq(seq) => (*seq, ""),
             After::Key(key) => (u64::MAX >> 11, key.as_str()),
@@ -84,7 +84,7 @@ impl Executor {
     pub async fn quarantined(&self, principal: &Principal, agent: &str, id: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let place = tainted_place(id, &scope)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let found = self.vertices(&scope, &[place]).await?;
         let Some(item) = found.first() else { return Err(nothing_tainted()) };
         let rules = TaintMode::Mark.rules_of_vertex(item);

@@ -49,7 +49,7 @@ impl Executor {
                 core.rev = rev;
                 return Ok((true, self.state_of(&scope, &core)));
             }
-            let found = match self.kernel.fresh(&scope, "", patience()).await {
+            let found = match self.kernel.fresh(&scope, &[], patience()).await {
                 Ok((found, _)) => found,
                 // The name exists but has no core: an import has reserved it.
                 Err(error) if error.code == Code::AgentNotFound => {
@@ -98,7 +98,7 @@ impl Executor {
     /// Returns an agent's state.
     pub async fn state(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         Ok(self.state_of(&scope, &core))
     }
 
@@ -172,7 +172,7 @@ impl Executor {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, MESSAGES_PAGE)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let rows = self.kernel.read(|ro| store::page(ro, &scope, from_seq, limit)).await?;
         let full = rows.len() as u64 == limit;
         let next_seq = rows.last().filter(|_| full).map(|r| r.message.seq + 1);
@@ -206,7 +206,7 @@ impl Executor {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, HISTORY_PAGE)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let rows = self.kernel.read(|ro| store::versions(ro, &scope, from_version, limit)).await?;
         let full = rows.len() as u64 == limit;
         let last = rows.last().filter(|_| full).and_then(|row| row["version"].as_u64());
@@ -231,7 +231,7 @@ impl Executor {
         if limit < least || limit > most {
             return Err(Error::argument("limit", format!("use {least} to {most}")));
         }
-        self.kernel.fresh(&scope, "", patience()).await?;
+        self.kernel.fresh(&scope, &[], patience()).await?;
         let mut rows = self.kernel.read(|ro| store::events(ro, &scope, from_ts, limit + 1)).await?;
         let next_ts = cut_between_moments(&mut rows, limit)?;
         Ok(json!({"events": rows, "next_ts": next_ts}))

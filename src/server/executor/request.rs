@@ -126,10 +126,50 @@ pub(super) fn page_limit(limit: Option<u64>, (usual, most): (u64, u64)) -> Resul
     }
 }
 
-/// Returns the hash of an agent and idempotency key, which is the document key of the call's
-/// record.
+/// Begin of the stored form of an idempotency key.
+const KEPT_KEY: &str = "sha256:";
+
+/// Returns the form in which a call's record contains the idempotency key: a digest, since a
+/// caller's key may contain text that must be forgotten later. An import computes the document key
+/// of the record from this form.
+pub(super) fn kept_key(key: &str) -> String {
+    format!("{KEPT_KEY}{}", receipt::sha256(key))
+}
+
+/// Returns the document key of a call's record: the hash of the agent and the stored form of the
+/// idempotency key.
 pub(super) fn replay_key(scope: &Scope, key: &str) -> String {
-    receipt::sha256(&format!("{}\0{key}", scope.key()))
+    receipt::sha256(&format!("{}\0{}", scope.key(), kept_key(key)))
+}
+
+/// The document keys under which the record of a call may be stored.
+#[derive(Clone, Debug)]
+pub(super) struct ReplayKeys {
+    /// The key under which this program stores the record.
+    pub(super) key: String,
+    /// The key under which an earlier program version stored the record; that version hashed the
+    /// caller's key itself. `None` for a caller's key that looks like a stored form, because the
+    /// hash could then be the key of another call.
+    pub(super) earlier: Option<String>,
+}
+
+impl ReplayKeys {
+    /// Returns the document keys for the record of a whole call.
+    pub(super) fn of(scope: &Scope, key: &str) -> Self {
+        let earlier = || receipt::sha256(&format!("{}\0{key}", scope.key()));
+        Self { key: replay_key(scope, key), earlier: (!key.starts_with(KEPT_KEY)).then(earlier) }
+    }
+
+    /// Returns the document keys for the record of a part of a call.
+    pub(super) fn part(&self, part: u32) -> Self {
+        let of = |whole: &String| receipt::sha256(&format!("{whole}\0part\0{part}"));
+        Self { key: of(&self.key), earlier: self.earlier.as_ref().map(of) }
+    }
+
+    /// Returns all document keys.
+    pub(super) fn all(&self) -> Vec<&str> {
+        std::iter::once(&self.key).chain(&self.earlier).map(String::as_str).collect()
+    }
 }
 
 /// Returns the first digits of the hash of a call's idempotency key; log lines contain it in place

@@ -13,7 +13,7 @@ use super::executor::Executor;
 use super::figures::report;
 use super::kernel::{leaving, no_agent};
 use super::request::{
-    CallRequest, Guard, asked_hash, check_guarded, key_of, replay_key, request_hash,
+    CallRequest, Guard, ReplayKeys, asked_hash, check_guarded, kept_key, key_of, request_hash,
 };
 use super::turns::Turn;
 use crate::executor::limits::PARTS_MS_MAX;
@@ -24,7 +24,6 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::receipt;
 use vctx_core::policy::{Answers, Ctx, Depends, Question, Step, Stop, changed_since};
 use vctx_core::tools::Call;
 use vctx_core::trust::Scope;
@@ -54,7 +53,7 @@ pub(super) struct Run<'a> {
     minted_key: Option<String>,
     /// The idempotency key of the call, sent by the caller or made by the server.
     key: String,
-    replay_key: String,
+    replay: ReplayKeys,
     /// Hash of the call's tool and arguments.
     asked: String,
     request_hash: String,
@@ -124,7 +123,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             executor,
             request,
-            replay_key: replay_key(&scope, &key),
+            replay: ReplayKeys::of(&scope, &key),
             minted_key: minted.then(|| key.clone()),
             key,
             request_hash: request_hash(request, &asked),
@@ -198,7 +197,8 @@ impl<'a> Run<'a> {
         if let Some(core) = self.executor.kernel.cores.get(self.scope.key()).filter(|_| trust) {
             return Ok(Ok(Basis { core, guessed: true }));
         }
-        let loaded = self.executor.kernel.fresh(&self.scope, &self.replay_key, self.deadline).await;
+        let keys = self.replay.all();
+        let loaded = self.executor.kernel.fresh(&self.scope, &keys, self.deadline).await;
         if loaded.is_err() {
             self.executor.kernel.cores.drop(self.scope.key());
         }
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
             return if basis.guessed { Ok(Outcome::Fresh) } else { Err(error) };
         }
         for _ in 0..QUESTIONS_MAX {
-            let key_hash = &self.replay_key;
+            let key_hash = &self.replay.key;
             self.executor.prepare(self.request, core, answers).await?;
             let asked = if self.request.call.spec().in_chains { self.asked.as_str() } else { "" };
             let around =
@@ -360,8 +360,9 @@ impl<'a> Run<'a> {
     /// valid in spite of the changes that these parts made.
     async fn take_up_parts(&mut self) -> Result<()> {
         while self.parts <= EVICT_PARTS_MAX {
-            let key = self.part_key();
-            let found = self.executor.kernel.fresh(&self.scope, &key, self.deadline).await?.1;
+            let keys = self.part_keys();
+            let kernel = &self.executor.kernel;
+            let found = kernel.fresh(&self.scope, &keys.all(), self.deadline).await?.1;
             let Some(replay) = found else { return Ok(()) };
             self.take_part(&replay);
         }
@@ -392,10 +393,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the idempotency key of the next part. It is derived from the call's key and the
-    /// part's number, so that each part is written once.
-    fn part_key(&self) -> String {
-        receipt::sha256(&format!("{}\0part\0{}", self.replay_key, self.parts))
+    /// Returns the document keys for the record of the next part. They are derived from the call's
+    /// keys and the part's number, so that each part is written once.
+    fn part_keys(&self) -> ReplayKeys {
+        self.replay.part(self.parts)
     }
 
     /// Writes a change. Returns `None` if the call must be computed again: the outcome is unknown,
@@ -551,15 +552,16 @@ impl<'a> Run<'a> {
 
     fn record(&self, change: &Change, part: bool) -> Record {
         let now = self.executor.kernel.clock.unix_ms();
-        let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
+        let keys = if part { self.part_keys() } else { self.replay.clone() };
         let mut response = envelope::of_change(change);
         if let Some(key) = &self.minted_key {
             response.insert("idempotency_key".into(), key.as_str().into());
         }
         let texts_since = oldest_text(&self.request.call, &response);
         Record {
-            replay_key,
-            key: self.key.clone(),
+            replay_key: keys.key,
+            earlier_key: keys.earlier,
+            key: kept_key(&self.key),
             part: part.then_some(self.parts),
             texts_since,
             request_hash: self.request_hash.clone(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::executor::Executor;
 use super::kernel::{no_agent, patience};
-use super::request::{CallRequest, replay_key, whose};
+use super::request::{CallRequest, ReplayKeys, whose};
 use crate::executor::limits::QUEUE_ROWS_MAX;
 use crate::store::{self, ExpiredRun};
 use vctx_core::error::Result;
@@ -29,8 +29,8 @@ impl Executor {
         key: &str,
     ) -> Result<(Arc<Core>, Option<Value>)> {
         let scope = admit(principal, agent)?;
-        let (core, replay) =
-            self.kernel.fresh(&scope, &replay_key(&scope, key), patience()).await?;
+        let keys = ReplayKeys::of(&scope, key);
+        let (core, replay) = self.kernel.fresh(&scope, &keys.all(), patience()).await?;
         Ok((core, replay.map(|replay| replay.response)))
     }
 

@@ -83,7 +83,7 @@ impl Executor {
         }
         // Nothing was removed: finds out whether the agent is missing or is being moved.
         self.schedule(principal, agent, name).await?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         Err(if core.moving.is_some() { leaving() } else { no_schedule() })
     }
 

@@ -110,7 +110,7 @@ impl Executor {
         query: impl FnOnce(VertexId) -> Result<TraceQuery>,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let query = query(VertexId::parse(from, &scope)?)?;
         let traced = self.trace(&scope, &query).await?;
         if traced.reached.is_empty() {

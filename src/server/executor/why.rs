@@ -47,7 +47,7 @@ impl Executor {
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let fact = Fact::parse(text)?;
-        let (core, _) = self.kernel.fresh(&scope, "", patience()).await?;
+        let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let said = self.messages_with(&scope, &core, &fact).await?;
         let (spans, texts_whole) = self.lives(&scope, &fact).await?;
         let mut marks =

@@ -45,7 +45,10 @@ pub enum WriteMode {
 pub struct Record {
     /// Document key of the record: a hash of the agent's scope and the idempotency key.
     pub replay_key: String,
-    /// The caller's idempotency key, from which an import computes the document key again.
+    /// Document key that an earlier program version would have given the record, if any.
+    pub earlier_key: Option<String>,
+    /// The stored form of the caller's idempotency key: a digest, from which an import computes the
+    /// document key again.
     pub key: String,
     /// Number of the part, if the call is written in several parts; `None` for the record of the
     /// whole call.
@@ -308,8 +311,13 @@ fn bound(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
     let attributes = kept_attributes().map(|(name, _)| name).chain(["context_window", "encoding"]);
     let is_changed = attributes.into_iter().any(|name| patch.contains_key(name));
     let kept: Vec<Value> = is_changed.then(|| kept_of(&change.after)).into_iter().collect();
+    let replay_keys: Vec<&str> = [Some(&record.replay_key), record.earlier_key.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
     binds!(scope;
-        replay_key = record.replay_key, expected_rev = change.before.rev,
+        replay_keys, expected_rev = change.before.rev,
         core = Value::Object(patch), replay, response = Value::Object(record.response.clone()),
         messages = change.messages, kept = Value::Array(kept), events = change.events,
         sync = rw.sync

@@ -54,9 +54,10 @@ pub struct Loaded {
     pub replay: Option<Replay>,
 }
 
-/// Loads a core, and the record of an earlier call with the given idempotency key, in one request.
-pub async fn load(ro: &Ro, scope: &Scope, replay_key: &str) -> Result<Loaded> {
-    let binds = binds!(scope; replay_key);
+/// Loads a core, and the record of an earlier call under one of the given document keys, in one
+/// request.
+pub async fn load(ro: &Ro, scope: &Scope, replay_keys: &[&str]) -> Result<Loaded> {
+    let binds = binds!(scope; replay_keys);
     Ok(ro.row(LOAD, binds).await?.unwrap_or(Loaded { core: None, replay: None }))
 }
 

@@ -40,6 +40,7 @@ queries! {
     VERSIONS = "forget_versions",
     ANSWERS = "forget_answers",
     THREADS = "forget_threads",
+    PROMPTS = "forget_prompts",
     TEXTS = "forget_texts",
     MARK = "forget_mark",
     AGENT = "forget_agent",
@@ -48,8 +49,8 @@ queries! {
 
 /// Collections that a forget operation writes, in addition to those that every change writes and
 /// those that retention writes.
-pub(super) const WRITES: [&str; 5] =
-    ["recall_vectors", "forgets", "schedules", "tool_sets", "archival_parts"];
+pub(super) const WRITES: [&str; 6] =
+    ["recall_vectors", "forgets", "schedules", "tool_sets", "archival_parts", "prompts"];
 
 /// An agent's rows, other than messages, that contain a forgotten text.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,6 +67,8 @@ pub struct Quotes {
     pub summaries: Vec<String>,
     /// Keys of stored answers.
     pub answers: Vec<String>,
+    /// Keys of prompts.
+    pub prompts: Vec<String>,
 }
 
 /// A forget operation that made no progress for some time, so that another server must continue it.
@@ -207,6 +210,34 @@ pub async fn threaded(ro: &Ro, scope: &Scope, after: u64) -> Result<Paged> {
     Ok((rows.into_iter().map(|row| row.id).collect(), next))
 }
 
+/// A prompt whose options still exist, and the positions of its queue.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ShownQueue {
+    /// Key of the prompt.
+    pub key: String,
+    /// Number of the prompt.
+    pub turn: u64,
+    /// First position of the prompt's queue.
+    pub head_seq: u64,
+    /// First position after the prompt's queue.
+    pub next_seq: u64,
+}
+
+/// Returns a page of the prompts after a turn whose queue overlaps the given positions, and the
+/// turn after which the next page begins; `None` after the last page.
+pub async fn shown_between(
+    ro: &Ro,
+    scope: &Scope,
+    after: u64,
+    (first, last): (u64, u64),
+) -> Result<(Vec<ShownQueue>, Option<u64>)> {
+    let binds = binds!(scope; after, first, last, limit = FORGET_ROWS);
+    let rows: Vec<ShownQueue> = ro.rows(PROMPTS, binds).await?;
+    let full = rows.len() as u64 == FORGET_ROWS;
+    let next = rows.last().filter(|_| full).map(|row| row.turn);
+    Ok((rows, next))
+}
+
 /// Runs a step of a forget operation inside a running transaction. Returns `false` if another
 /// server has already run the step.
 pub(super) async fn forget(
@@ -218,12 +249,19 @@ pub(super) async fn forget(
     if !note(stream, rw, scope, &forget.row, forget.at).await? {
         return Ok(false);
     }
-    let beside = [&forget.threads, &forget.versions, &forget.schedules, &forget.tool_sets];
+    let beside = [
+        &forget.threads,
+        &forget.prompts,
+        &forget.noticed,
+        &forget.versions,
+        &forget.schedules,
+        &forget.tool_sets,
+    ];
     if !forget.beside && beside.iter().all(|list| list.is_empty()) {
         return Ok(true);
     }
     let binds = binds!(scope;
-        threads = forget.threads, versions = forget.versions, schedules = forget.schedules,
+        threads = forget.threads, prompts = forget.prompts, noticed = forget.noticed, versions = forget.versions, schedules = forget.schedules,
         tool_sets = forget.tool_sets, beside = forget.beside,
         forgotten_at = forget.row.ended_at.as_deref().unwrap_or(&forget.row.begun_at),
         sync = rw.sync

@@ -48,9 +48,9 @@ pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
-    AgentForgotten, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
+    AgentForgotten, DueForgetting, Paged, Quotes, ShownQueue, StoredAnswer, calls_between, derived,
     due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, note_rows,
-    quotes, selected_messages, standing, stored_answers, summaries, threaded,
+    quotes, selected_messages, shown_between, standing, stored_answers, summaries, threaded,
 };
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use message::{Listed, page, queue};

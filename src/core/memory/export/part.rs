@@ -112,7 +112,8 @@ impl RowKind {
             }
             Self::Prompts => {
                 "answer_seq cause_seq chain context_digest core_rev counted_permille created_at duration_ms encoding ended_at \
-                 factor_permille finish head_seq messages_digest model next_seq notices offered open_calls options owner policy \
+                 factor_permille finish head_seq messages_digest model next_seq notices notices_forgotten_at offered open_calls options \
+                 options_forgotten_at owner policy \
                  request_digest run summary_rev token_estimate tools turn usage variance_flag version"
             }
             Self::ToolSets => "digest text",

@@ -31,6 +31,7 @@ impl Draft<'_> {
             tool_sets: found.tool_sets.clone(),
             versions: found.versions.clone(),
             answers: found.answers.clone(),
+            prompts: found.prompts.clone(),
             blocks,
             quoted,
             threads: found.messages.iter().any(|one| one.thread),
@@ -115,6 +116,17 @@ impl Draft<'_> {
                 match &look.after {
                     Some(after) => row.after.clone_from(after),
                     None => row.advance(),
+                }
+            }
+            Phase::Prompts => {
+                let quoting = row.prompts.len().min(FORGET_ROWS as usize);
+                step.noticed = row.prompts.drain(..quoting).collect();
+                step.prompts.clone_from(&look.keys);
+                row.count("prompts", (step.noticed.len() + look.keys.len()) as u64);
+                if let Some(after) = &look.after {
+                    row.after.clone_from(after);
+                } else if row.prompts.is_empty() {
+                    row.advance();
                 }
             }
             // Nothing to do: the rows of a forgotten agent are removed by other calls, which need
@@ -207,6 +219,8 @@ fn step_of(row: Forgetting, at: Option<u64>) -> Forget {
         row,
         at,
         threads: Vec::new(),
+        prompts: Vec::new(),
+        noticed: Vec::new(),
         versions: Vec::new(),
         schedules: Vec::new(),
         tool_sets: Vec::new(),
