@@ -111,6 +111,22 @@ pub fn beat(
     }
 }
 
+/// Counts a yield without an open chain like a beat, because it is written like a beat. Returns the
+/// milliseconds until such a yield is allowed; 0 if it is allowed now. A yield that ends a chain
+/// never waits.
+pub fn spare_yield(state: &mut Heartbeat, now_ms: u64) -> u64 {
+    let now = settle_time(state, now_ms);
+    if state.chain.is_some() {
+        return 0;
+    }
+    let retry_after_ms = rate_wait(state, now);
+    if retry_after_ms == 0 {
+        state.recent_ms.push(now);
+        forget_old_beats(state);
+    }
+    retry_after_ms
+}
+
 fn ended_by_caps(state: &mut Heartbeat, now: u64, tokens_free: u64) -> Option<EndedChain> {
     let depth = state.chain.as_ref()?.depth;
     if tokens_free < state.limits.floor_tokens {

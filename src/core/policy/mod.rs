@@ -19,7 +19,7 @@ pub use forget::{
     CallPlace, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, StandingMessage, paired_with,
 };
 pub use heartbeat::{
-    BeatResult, Intent, beat, bury, check_limits, interrupt, repeated, report, retune,
+    BeatResult, Intent, beat, bury, check_limits, interrupt, repeated, report, retune, spare_yield,
 };
 pub use question::{
     Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, ScheduleSeen,

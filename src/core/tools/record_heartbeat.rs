@@ -90,6 +90,13 @@ impl Command for RecordHeartbeat {
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         let (intent, note) = self.parts();
         let mut draft = ctx.draft();
+        if intent == Intent::Yield {
+            let wait = draft.spare_yield();
+            if wait > 0 {
+                let text = format!("too many beats in a second: the next may come in {wait} ms");
+                return Err(waiting(Code::HeartbeatRateLimited, text, wait).into());
+            }
+        }
         let result = result_of(&draft.beat_now(intent, note))?;
         ctx.finish(draft, result)
     }

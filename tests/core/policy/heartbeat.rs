@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use vctx_core::limits::WINDOW_TOKENS_MAX;
 use vctx_core::memory::heartbeat::{ClosedBy, EndedChain, Heartbeat, HeartbeatLimits};
-use vctx_core::policy::{BeatResult, Intent, beat, bury, check_limits, interrupt, report, retune};
+use vctx_core::policy::{
+    BeatResult, Intent, beat, bury, check_limits, interrupt, report, retune, spare_yield,
+};
 
 /// The heartbeat state of an agent.
 struct Heart {
@@ -123,6 +125,20 @@ fn three_beats_in_any_second_and_no_fourth() {
     assert!(ada.state.chain.is_some(), "what waits is not over");
     assert_eq!(ada.give_back(1_402), "explicit_yield 5 after 1402", "a yield never waits");
     assert_eq!(ada.go(1_403), "limited 497", "a new chain does not buy new beats");
+}
+
+#[test]
+fn yields_without_a_chain_have_the_rate_of_beats() {
+    let mut ada = heart(HeartbeatLimits::default());
+    for (ms, wait) in [(0, 0), (400, 0), (900, 0), (950, 50), (999, 1), (1_000, 0), (1_001, 399)] {
+        assert_eq!(spare_yield(&mut ada.state, T0 + ms), wait, "at {ms}");
+    }
+    assert_eq!(ada.go(1_002), "limited 398", "they count like beats");
+    assert_eq!(ada.go(1_400), "first granted 1 after 0");
+    // A yield that ends a chain never waits.
+    assert_eq!(spare_yield(&mut ada.state, T0 + 1_401), 0);
+    assert_eq!(ada.give_back(1_401), "explicit_yield 1 after 1");
+    assert_eq!(spare_yield(&mut ada.state, T0 + 1_402), 498);
 }
 
 #[test]

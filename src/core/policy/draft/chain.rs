@@ -43,6 +43,11 @@ impl Draft<'_> {
         outcome
     }
 
+    /// Counts a yield without an open chain like a beat; returns the milliseconds that it must wait.
+    pub fn spare_yield(&mut self) -> u64 {
+        heartbeat::spare_yield(&mut self.after.heartbeat, self.around.unix_ms)
+    }
+
     /// Counts this call in the open chain. Returns true if the chain ended because calls were
     /// repeated without a new result.
     pub(super) fn ends_loop(&mut self, result: &Map<String, Value>) -> bool {
