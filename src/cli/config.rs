@@ -79,8 +79,9 @@ pub struct ServerSettings {
     pub tenant: String,
     /// Data directory of the embedded engine.
     pub data_dir: PathBuf,
-    /// Whether the server runs in production. In production, a database must be configured, and an
-    /// HTTP base URL in the environment causes a warning instead of an error.
+    /// Maximum number of agents of a tenant in one database; 0 means unlimited.
+    pub agents_max: u64,
+    /// Whether the server runs in production, where it needs a configured database.
     pub production: bool,
 }
 
@@ -96,8 +97,7 @@ pub struct StoreSettings {
     pub user: String,
     /// Database user for reads; if empty, the user for writes.
     pub ro_user: String,
-    /// Database user that creates and drops indexes. If no password for this user is set, the user
-    /// for writes creates and drops indexes instead.
+    /// Database user that creates and drops indexes; without its password, `user` does this.
     pub index_user: String,
     /// Name of the database in ArangoDB.
     pub database: String,

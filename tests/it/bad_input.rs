@@ -10,7 +10,7 @@ use vctx::limits::BODY_BYTES_MAX;
 
 use crate::count;
 use crate::database::Database;
-use crate::home::Home;
+use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Wire;
 
@@ -409,6 +409,35 @@ async fn a_client_that_asks_first_is_not_told_to_send_a_body_over_the_limit() {
         );
         to.write_all(head.as_bytes()).expect("the head");
         assert_eq!((answered(&mut from), answered(&mut from)), (Some(413), None), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_has_no_more_agents_than_the_setting_says() {
+    let home = Home::new();
+    let mut tuning = Tuning::default();
+    tuning.environment.push(("VCTX_SERVER__AGENTS_MAX".into(), "3".into()));
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let wire = home.wire("vctx.sock");
+    let made = async |name: &str| {
+        wire.put(&format!("/v1/agents/{name}"), &json!({"context_window": 4096})).await
+    };
+    for name in ["a", "b", "c"] {
+        assert_eq!(made(name).await.status, 201);
+    }
+    let refused = made("d").await.refused(403, "FORBIDDEN");
+    assert_eq!(refused["agents_max"], 3, "{refused}");
+    let imported = wire.call("POST", "/v1/agents/d/import", &[], "x").await;
+    imported.refused(403, "FORBIDDEN");
+    assert_eq!(made("c").await.status, 200, "an agent that exists is no new agent");
+    let headers = [("idempotency-key", "gone"), ("if-match", "*")];
+    let whole = json!({"all": true}).to_string();
+    wire.call("POST", "/v1/agents/b/forget", &headers, whole).await.ok();
+    let mut looks = 0;
+    while made("d").await.status != 201 {
+        looks += 1;
+        assert!(looks < 1_000, "no agent can be made although one is gone");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

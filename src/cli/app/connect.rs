@@ -153,6 +153,7 @@ async fn executor(
     let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
     Ok(executor
         .with_heartbeat(config.heartbeat)
+        .with_agents_max(config.server.agents_max)
         .with_sessions(config.conveyance.session_idle_ms)
         .with_recall(config.recall)
         .with_retention(config.retention)

@@ -11,6 +11,7 @@ use super::export::{Exports, Transfers};
 use super::kernel::{Counters, Kernel};
 use super::measures::Measures;
 use super::moving::{Directory, Home};
+use super::quota::AgentQuota;
 use super::refusals::Refusals;
 use super::reindex::{Reindex, ReindexNotes};
 use super::request::CallRequest;
@@ -44,6 +45,8 @@ pub struct Executor {
     pub(super) taint: TaintMode,
     pub(super) exports: Exports,
     pub(super) directory: Directory,
+    /// Maximum number of agents of a tenant.
+    pub(super) quota: AgentQuota,
 }
 
 impl Executor {
@@ -82,6 +85,7 @@ impl Executor {
             taint: TaintMode::default(),
             exports: Exports::default(),
             directory: Directory::default(),
+            quota: AgentQuota::default(),
         }
     }
 

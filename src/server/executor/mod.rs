@@ -22,6 +22,7 @@ mod moving;
 mod parts;
 mod prompt;
 mod quarantine;
+mod quota;
 mod read;
 mod recall;
 mod recall_vectors;

@@ -73,11 +73,15 @@ impl Executor {
         principal: &Principal,
     ) -> Result<Option<String>> {
         let event = creation(core, principal);
+        self.room_for(scope).await?;
         self.directory.register(&self.kernel, scope).await?;
         let (rw, place) = (&self.kernel.rw, self.directory.place.as_str());
         // If another call creates the same agent, this call waits for that call's result.
         match self.kernel.contended(|| store::create(rw, scope, core, &event, place)).await? {
-            Created::Made(rev) => Ok(Some(rev)),
+            Created::Made(rev) => {
+                self.quota.add(scope.tenant());
+                Ok(Some(rev))
+            }
             Created::Taken => Ok(None),
             Created::Forgotten => Err(forgotten()),
             Created::Elsewhere => Err(elsewhere()),

@@ -51,6 +51,7 @@ pub(super) async fn export(caller: Caller, _body: Body) -> Result<Response> {
 pub(super) async fn import(caller: Caller, body: Body) -> Response {
     let incoming = async {
         refuse_announced(&body, EXPORT_BYTES_MAX)?;
+        caller.executor().check_quota(&caller.principal, &caller.agent).await?;
         received(caller.executor().transfers().incoming()?, body).await
     };
     let incoming = match incoming.await {

@@ -18,6 +18,7 @@ queries! {
     LOAD = "core_load",
     CREATE = "core_create",
     LIST = "core_list",
+    COUNT = "core_count",
     CONTEXT = "context_load",
     NOTE = "event_write",
     EVENTS = "event_list",
@@ -109,6 +110,11 @@ pub async fn create(
 /// Lists the agents of a tenant in the order of their keys, after the given key.
 pub async fn list(ro: &Ro, tenant: &str, after: &str, limit: u64) -> Result<Vec<Value>> {
     ro.rows(LIST, binds!(none; tenant, after, limit)).await
+}
+
+/// Returns the number of agents of a tenant, but at most `limit`.
+pub async fn agents_of(ro: &Ro, tenant: &str, limit: u64) -> Result<u64> {
+    Ok(ro.row(COUNT, binds!(none; tenant, limit)).await?.unwrap_or(0))
 }
 
 /// Returns the chains of heartbeats whose deadline is before `now_ms`, the oldest first.

@@ -34,8 +34,8 @@ mod why;
 mod writable;
 
 pub use self::core::{
-    Created, DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context,
-    note, versions,
+    Created, DeadChain, Loaded, Replay, agents_of, create, dead_chains, events, list, load,
+    load_context, note, versions,
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
