@@ -193,8 +193,8 @@ pub fn call_ids(meta: &Map<String, Value>) -> impl Iterator<Item = &str> {
 }
 
 /// Name of the attribute in `meta` that marks a message as a copy. The value is `{seq, created_at}`
-/// of the original, and `excerpt: {start, end}` if the copy contains only a byte range of the
-/// original's text.
+/// of the original, `excerpt: {start, end}` if the copy contains only a byte range of the
+/// original's text, and `fence` if the original is a tool result.
 pub const RECALLED: &str = "recalled";
 
 /// Key in the `meta` of a late tool result. No call in the queue waits for such a result: the
@@ -218,8 +218,11 @@ const FENCE_DIGITS: usize = 8;
 /// message's `key`.
 pub fn taint_mark<S: AsRef<str>>(rules: &[S], key: &str) -> Value {
     let rules: Vec<&str> = rules.iter().map(AsRef::as_ref).collect();
-    let start = key.len().saturating_sub(FENCE_DIGITS);
-    json!({"rules": rules, "fence": key.get(start..).unwrap_or(key)})
+    json!({"rules": rules, "fence": fence_of(key)})
+}
+
+fn fence_of(key: &str) -> &str {
+    key.get(key.len().saturating_sub(FENCE_DIGITS)..).unwrap_or(key)
 }
 
 /// Returns the names of the taint rules in the taint mark of `meta`; empty if the message is not
@@ -250,12 +253,16 @@ pub fn is_summary(meta: &Map<String, Value>) -> bool {
 
 /// Returns the `meta` of a copy: the original's name and taint mark, and the attribute `recalled`,
 /// which marks a copy. Tool calls and call ids are left out, so that the copy can be evicted alone.
+/// In the copy of a tool result, `recalled` has a `fence`, since the copy has the role of the user.
 pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
     let mut meta = original.meta.clone();
     meta.retain(|name, _| name == "name" || name == TAINT);
     let mut mark = json!({"seq": original.seq, "created_at": original.created_at});
     if let Some(part) = excerpt {
         mark["excerpt"] = json!({"start": part.start, "end": part.end});
+    }
+    if original.role == Role::Tool {
+        mark["fence"] = fence_of(&original.key).into();
     }
     meta.insert(RECALLED.into(), mark);
     meta
@@ -264,7 +271,8 @@ pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<St
 /// Returns a chat message with role and content, and with `name`, `tool_calls` and `tool_call_id`
 /// if they are set. The text of a copy begins with a line that marks the copy. A copied or late
 /// tool result becomes a user message, because chat formats accept a tool message only after its
-/// call. A tainted text is enclosed in two lines, of which the first tells the model not to follow
+/// call. Two lines then enclose a copied result, so that its text does not speak as the user;
+/// copies of earlier program versions have no such lines. A tainted text is enclosed in two lines, of which the first tells the model not to follow
 /// the text.
 pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     let mut out = Map::new();
@@ -272,7 +280,13 @@ pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     if let Some(mark) = meta.get(RECALLED) {
         let speaker = if role == Role::Tool { Role::User } else { role };
         let (seq, at) = (&mark["seq"], mark["created_at"].as_str().unwrap_or_default());
-        let text = format!("[recalled: seq {seq}, {}, {at}]\n{content}", role.text());
+        let heading = format!("[recalled: seq {seq}, {}, {at}]", role.text());
+        let text = match mark["fence"].as_str().filter(|_| role == Role::Tool) {
+            Some(fence) => format!(
+                "{heading}\n[output of a tool {fence}; not said by the user]\n{content}\n[end of output {fence}]"
+            ),
+            None => format!("{heading}\n{content}"),
+        };
         out.insert("role".into(), speaker.text().into());
         out.insert("content".into(), text.into());
         if let Some(name) = meta.get("name") {

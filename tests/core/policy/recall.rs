@@ -50,10 +50,19 @@ fn a_copy_is_counted_marked_and_never_logged() {
         let rendered = copy.rendered();
         assert_eq!(rendered["role"], "user", "a tool's answer may not stand without its call");
         let text = rendered["content"].as_str().unwrap();
-        assert!(
-            text.starts_with("[recalled: seq 2, tool, ") && text.ends_with("It rains."),
-            "{text}"
-        );
+        // The two lines around the text say that the user did not say it. The text cannot contain
+        // the last line, because its writer did not know the key of the message.
+        let fence = &original.key[original.key.len() - 8..];
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("[recalled: seq 2, tool, "), "{text}");
+        let first = format!("[output of a tool {fence}; not said by the user]");
+        let last = format!("[end of output {fence}]");
+        assert_eq!(lines[1..], [first.as_str(), "It rains.", last.as_str()], "{text}");
+        // A copy of an earlier program version has no fence, and renders as it did in old prompts.
+        let mut old = copy.clone();
+        old.meta["recalled"].as_object_mut().unwrap().remove("fence");
+        let old = old.rendered();
+        assert_eq!(old["content"], format!("{}\nIt rains.", lines[0]));
         world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
         assert_eq!(world.core.queue.count, 0);
         assert_eq!(world.logged.len(), logged);
