@@ -29,7 +29,6 @@ const DATED: u64 = 4;
 
 pub(super) const COLLECTIONS: &str = include_str!("../../../arango-setup/collections.json");
 pub(super) const INDEXES: &str = include_str!("../../../arango-setup/indexes.json");
-const ANALYZERS: &str = include_str!("../../../arango-setup/analyzers.json");
 pub(super) const VIEWS: &str = include_str!("../../../arango-setup/view.json");
 const GRAPHS: &str = include_str!("../../../arango-setup/graph.json");
 const USERS: &str = include_str!("../../../arango-setup/users.json");
@@ -133,7 +132,7 @@ pub struct Layout {
     pub ttl_may_go: bool,
 }
 
-/// Creates the database, its collections, indexes, analyzers, view, graph and least-privilege
+/// Creates the database, its collections, indexes, view, graph and least-privilege
 /// users. `passwords` is a function that returns each user's password. Without this function
 /// (`None`), setup creates no users, and the administrator must create them.
 pub async fn set_up(
@@ -201,10 +200,6 @@ async fn make_all(
     let wants_ttl = layout.recall_ttl_s.is_some() || layout.ttl_may_go;
     if wants_ttl && retention::keep_ttl_index(db, layout.recall_ttl_s).await? {
         note("index", &retention::ttl_report(layout.recall_ttl_s), true);
-    }
-    for definition in listed(ANALYZERS)? {
-        let (status, _) = db.call(Method::POST, "_api/analyzer", Some(&definition)).await?;
-        note("analyzer", &definition["name"], status == 201);
     }
     // Entries get the time of their message before the view includes this field, so that the view
     // indexes each entry only once.
