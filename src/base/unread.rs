@@ -64,9 +64,9 @@ impl Drop for Lent {
 /// A request body that the client sends only after `100 Continue`, which the first read of the body
 /// causes. Its size hint has the announced length as the lower bound, but no upper bound. A handler
 /// recognises such a body by this, and can refuse an announced length without a read.
-struct Asked(Body);
+struct AnnouncedBody(Body);
 
-impl HttpBody for Asked {
+impl HttpBody for AnnouncedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -98,7 +98,7 @@ pub(super) async fn read_on(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     if request.headers().contains_key(header::EXPECT) {
-        return next.run(request.map(|body| Body::new(Asked(body)))).await;
+        return next.run(request.map(|body| Body::new(AnnouncedBody(body)))).await;
     }
     let (back, mut left) = oneshot::channel();
     let lent = |body| Body::new(Lent { body: Some(body), back: Some(back) });

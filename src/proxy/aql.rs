@@ -54,7 +54,7 @@ impl ReadOnlyTexts {
     }
 }
 
-/// The query texts whose own words name no system collection as one that they write.
+/// The query texts that do not themselves name a system collection to write.
 #[derive(Debug, Default)]
 pub(super) struct WritingTexts(Accepted<Arc<[String]>>);
 

@@ -2,7 +2,7 @@
 //!
 //! The body of a query on the read-only socket must be a JSON object without repeated attributes,
 //! and all attributes must be known to be harmless; its memory and time are limited. On the socket
-//! for writes, a body must not name a system collection as one that is written.
+//! for writes, a body must not write a system collection.
 
 use std::collections::BTreeMap;
 use std::fmt;

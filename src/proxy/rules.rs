@@ -321,7 +321,7 @@ pub(super) fn rule_for(
     if !(served(target.database.unwrap_or("_system"))
         || (rule.whole_server && target.database.is_none()))
     {
-        return Err(Refusal::administration("another database than the one that is served here"));
+        return Err(Refusal::administration("a database that this proxy does not serve"));
     }
     for (at, (name, value)) in target.parameters.iter().enumerate() {
         if rule.defines() && *name == "collection" && !is_writable(value) {

@@ -65,8 +65,8 @@ impl Gate {
     }
 }
 
-/// Refuses a request without `Host`, or with several (RFC 9112 §3.2): two programs could read such a
-/// request differently. HTTP/1.0 requires no `Host`.
+/// Refuses a request without `Host`, or with several (RFC 9112 §3.2), because two programs could
+/// read such a request differently. HTTP/1.0 requires no `Host`.
 fn one_host(request: &Request) -> Result<()> {
     match request.headers().get_all(header::HOST).iter().count() {
         1 => Ok(()),
