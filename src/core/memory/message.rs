@@ -272,8 +272,8 @@ pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<St
 /// if they are set. The text of a copy begins with a line that marks the copy. A copied or late
 /// tool result becomes a user message, because chat formats accept a tool message only after its
 /// call. Two lines then enclose a copied result, so that its text does not speak as the user;
-/// copies of earlier program versions have no such lines. A tainted text is enclosed in two lines, of which the first tells the model not to follow
-/// the text.
+/// copies of earlier program versions have no such lines. A tainted text is enclosed in two lines,
+/// of which the first tells the model not to follow the text.
 pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     let mut out = Map::new();
     let content = fenced(content, meta);

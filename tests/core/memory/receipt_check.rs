@@ -101,8 +101,8 @@ fn a_marked_copy_is_shown_under_its_mark() {
     assert_eq!(said(""), ["the prompt showed another text or role than the log has"]);
 }
 
-/// The name in the digests stays the same if an import gives the agent another name, so a state with
-/// another name for the digests contradicts the receipt.
+/// The name in the digests stays the same if an import gives the agent another name, so a state
+/// with another name for the digests contradicts the receipt.
 #[test]
 fn a_state_with_another_name_for_the_digests_contradicts_the_receipt() {
     let said = |state: Value| {
