@@ -43,7 +43,7 @@ impl Draft<'_> {
         outcome
     }
 
-    /// Counts a yield without an open chain like a beat; returns how many milliseconds it must wait.
+    /// Counts a yield without an open chain like a beat; returns the milliseconds to wait.
     pub fn spare_yield(&mut self) -> u64 {
         heartbeat::spare_yield(&mut self.after.heartbeat, self.around.unix_ms)
     }
