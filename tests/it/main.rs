@@ -47,6 +47,7 @@ mod conveyance;
 mod crash;
 mod demo;
 mod demo_conversation;
+mod described;
 mod dialects;
 mod doctor;
 mod doctor_lies;

@@ -117,7 +117,7 @@ pub(super) fn tool() -> OfferedTool {
         reads_only: false,
         destructive: true,
         idempotent: false,
-        writes: true,
+        access: None,
         in_chat: true,
     }
 }

@@ -14,14 +14,14 @@ use super::translate::{Translated, renamed, worded_error};
 use crate::error::{Error, Result};
 use crate::memory::receipt::sha256;
 use crate::policy::{Dated, Wording};
-use crate::tools::{Call, EditCore, RecallDates, Say, Tool, decode_as, schema_of};
+use crate::tools::{Access, Call, EditCore, RecallDates, Say, Tool, decode_as, schema_of};
 use crate::trust::check_name;
 
-/// Generates the enum `Name` from a list of tools, each with its name, title, flags and
-/// description. A tool's arguments are the struct with the same identifier as the tool's variant of
+/// Generates the enum `Name` from a list of tools, each with its name, title, access, flags
+/// and description. A tool's arguments are the struct with the same identifier as the tool's variant of
 /// `Name`.
 macro_rules! names {
-    ($($name:ident = $text:literal, $title:literal, [$($flag:ident),*], $description:literal;)*) => {
+    ($($name:ident = $text:literal, $title:literal, $access:ident, [$($flag:ident),*], $description:literal;)*) => {
         /// A tool of the MemGPT dialect.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         enum Name { $($name,)* }
@@ -37,6 +37,7 @@ macro_rules! names {
             fn offered(self) -> OfferedTool {
                 match self {
                     $(Self::$name => OfferedTool {
+                        access: Some(Access::$access),
                         $($flag: true,)*
                         ..plain($text, $title, $description, schema_of::<$name>())
                     },)*
@@ -47,25 +48,25 @@ macro_rules! names {
 }
 
 names! {
-    SendMessage = "send_message", "Say something", [writes, in_chat],
+    SendMessage = "send_message", "Say something", Write, [in_chat],
         "Say something to the user. This is all that the user sees of you.";
-    CoreMemoryAppend = "core_memory_append", "Add to core memory", [writes, in_chat],
+    CoreMemoryAppend = "core_memory_append", "Add to core memory", Write, [in_chat],
         "Add a line to a block of core memory, which stays in view. The block is made if it does not exist.";
-    CoreMemoryReplace = "core_memory_replace", "Change core memory", [destructive, writes, in_chat],
+    CoreMemoryReplace = "core_memory_replace", "Change core memory", Write, [destructive, in_chat],
         "Replace a text everywhere in a block of core memory. An empty `new_content` removes it.";
-    MemoryInsert = "memory_insert", "Insert into a block", [writes],
+    MemoryInsert = "memory_insert", "Insert into a block", Write, [],
         "Insert lines into a block of core memory, after a line or at the end.";
-    MemoryReplace = "memory_replace", "Replace in a block", [destructive, writes],
+    MemoryReplace = "memory_replace", "Replace in a block", Write, [destructive],
         "Replace a text that occurs once in a block of core memory. For small, exact edits.";
-    MemoryRethink = "memory_rethink", "Rewrite a block", [destructive, idempotent, writes],
+    MemoryRethink = "memory_rethink", "Rewrite a block", Write, [destructive, idempotent],
         "Rewrite a whole block of core memory with everything that is still true. The block is made if it does not exist.";
-    ConversationSearch = "conversation_search", "Search the conversation", [in_chat],
+    ConversationSearch = "conversation_search", "Search the conversation", Search, [in_chat],
         "Find earlier messages that have left the window, by words or a \"quoted phrase\", of a role, of a time.";
-    ConversationSearchDate = "conversation_search_date", "Search the conversation by date", [],
+    ConversationSearchDate = "conversation_search_date", "Search the conversation by date", Search, [],
         "List earlier messages that have left the window between two dates, oldest first, including both dates.";
-    ArchivalMemoryInsert = "archival_memory_insert", "Add to the archive", [writes],
+    ArchivalMemoryInsert = "archival_memory_insert", "Add to the archive", Post, [],
         "Put a text into the archive, where archival_memory_search finds it. Make it one that can be understood alone.";
-    ArchivalMemorySearch = "archival_memory_search", "Search the archive", [in_chat],
+    ArchivalMemorySearch = "archival_memory_search", "Search the archive", Search, [in_chat],
         "Find texts in the archive that answer a question.";
 }
 
@@ -75,8 +76,7 @@ impl Name {
     }
 }
 
-/// Returns a tool with all flags unset. A tool without flags removes nothing, and writes only if it
-/// requests a heartbeat.
+/// Returns a tool with all flags unset, which removes nothing.
 fn plain(
     name: &'static str,
     title: &'static str,
@@ -92,7 +92,7 @@ fn plain(
         reads_only: false,
         destructive: false,
         idempotent: false,
-        writes: false,
+        access: None,
         in_chat: false,
     }
 }

@@ -107,25 +107,26 @@ pub struct OfferedTool {
     pub destructive: bool,
     /// Whether a repeated call to the tool has no further effect.
     pub idempotent: bool,
-    /// Whether a call to the tool may write, and so may need an idempotency key and a revision.
-    pub writes: bool,
+    /// Whether a call needs an idempotency key and a revision; `None` if this depends on the call's
+    /// arguments.
+    pub access: Option<Access>,
     /// Whether a chat model is offered the tool by default.
     pub in_chat: bool,
 }
 
 /// Returns one of this server's own tools in the form that is offered to a model.
 fn own(tool: Tool) -> OfferedTool {
-    let (card, writes) = (tool.card(), tool.spec().access != Access::Read);
+    let (card, access) = (tool.card(), tool.spec().access);
     OfferedTool {
         name: tool.spec().name,
         title: card.title,
         description: card.description,
         input: tool.schema(),
         output: output_of(card.result),
-        reads_only: !writes,
+        reads_only: access == Access::Read,
         destructive: card.destructive,
         idempotent: card.idempotent,
-        writes,
+        access: Some(access),
         in_chat: card.in_chat,
     }
 }

@@ -39,6 +39,11 @@ const IGNORED: [&str; 8] = [
     "prediction",
 ];
 
+/// Returns the names of the request's fields that are passed to the model or ignored.
+pub fn chat_options() -> Vec<&'static str> {
+    PASSED_ON.into_iter().chain(IGNORED).collect()
+}
+
 /// Parses a request of the chat form. The function `taken` returns whether a memory tool already
 /// has a given name.
 pub fn parse_chat(body: Map<String, Value>, taken: &dyn Fn(&str) -> bool) -> Result<Conversation> {

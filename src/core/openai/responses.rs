@@ -47,6 +47,11 @@ const RESPONSE: &str = "resp_";
 /// Number of hex digits of the digest in an answer's id.
 const DIGEST_DIGITS: usize = 64;
 
+/// Returns the names of the request's fields that are passed to the model or ignored.
+pub fn responses_options() -> Vec<&'static str> {
+    PASSED_ON.into_iter().map(|(name, _)| name).chain(IGNORED).collect()
+}
+
 /// Parses a request of the responses form. The function `taken` returns whether a memory tool
 /// already has a given name.
 pub fn parse_responses(

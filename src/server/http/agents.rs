@@ -19,7 +19,7 @@ use vctx_core::tools::{
 use vctx_core::trust::{Follow, TraceQuery};
 
 /// Length of an event's timestamp in bytes (`2026-01-31T12:00:00.000Z`).
-const MOMENT_BYTES_MAX: usize = 24;
+pub(super) const MOMENT_BYTES_MAX: usize = 24;
 
 pub(super) async fn list(caller: Caller) -> Result<Value> {
     let query = caller.query("after and limit")?;

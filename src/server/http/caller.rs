@@ -111,7 +111,7 @@ impl Caller {
     /// default) and the maximum number of rows.
     pub(super) fn page(&self, from: &str) -> Result<(u64, Option<u64>)> {
         let query = self.query(&format!("{from} and limit"))?;
-        Ok((query.number(from)?.unwrap_or(1), query.number("limit")?))
+        Ok((query.first(from)?, query.number("limit")?))
     }
 }
 

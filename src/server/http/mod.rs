@@ -5,6 +5,7 @@
 mod agents;
 mod body;
 mod caller;
+mod described;
 mod envelope;
 mod exports;
 mod forget;

@@ -2,24 +2,30 @@
 
 use serde_json::{Map, Value, json};
 
-use super::route::Route;
+use super::described::Bodies;
+use super::route::{Answers, Route, headers_of};
 use super::routes::{DESCRIPTION, TOOL, routes};
 use vctx_core::dialect::Dialect;
 use vctx_core::error::Code;
 use vctx_core::tools::{Access, Tool};
 
+/// Media type of lines of JSON.
+const LINES: &str = "application/x-ndjson";
+
 /// Returns the OpenAPI 3.1 description of the HTTP routes.
 pub fn openapi() -> Value {
+    let bodies = Bodies::read();
     let mut paths = Map::new();
     // The route that serves this description is not part of it.
     for route in routes().into_iter().filter(|route| route.path != DESCRIPTION) {
         if route.path == TOOL {
-            paths.extend(tool_paths(&route));
+            paths.extend(tool_paths(&route, &bodies));
             continue;
         }
-        let (summary, body) = (route.summary, route.body.as_ref());
+        let name = format!("{} {}", route.method, route.path);
+        let body = route.body.clone().map(|schema| bodies.completed(&name, schema));
         let method = route.method.as_str().to_lowercase();
-        let operation = operation(route.path, summary, body, &route.parameters);
+        let operation = operation(&route, route.path, route.summary, body, &bodies);
         paths.entry(route.path).or_insert_with(|| json!({}))[method] = operation;
     }
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.text()).collect();
@@ -27,25 +33,34 @@ pub fn openapi() -> Value {
         "openapi": "3.1.0",
         "info": {"title": "vctx", "version": env!("CARGO_PKG_VERSION")},
         "paths": paths,
-        "components": {"schemas": {"Problem": {"type": "object", "required": ["type", "title", "status", "detail", "error"],
-            "properties": {"type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-                "detail": {"type": "string"}, "error": {"enum": codes}}}}},
+        "components": {"schemas": {
+            "Problem": {"type": "object", "required": ["type", "title", "status", "detail", "error"],
+                "properties": {"type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+                    "detail": {"type": "string"}, "error": {"enum": codes}}},
+            "OpenAIError": {"type": "object", "required": ["error"], "properties": {"error": {
+                "type": "object", "required": ["message", "type", "param", "code"],
+                "properties": {"message": {"type": "string"}, "type": {"enum": ["invalid_request_error", "server_error"]},
+                    "param": {"type": ["string", "null"]}, "code": {"enum": codes}}}}},
+        }},
     })
 }
 
 /// Returns one path for each tool of each dialect.
-fn tool_paths(route: &Route) -> Vec<(String, Value)> {
+fn tool_paths(route: &Route, bodies: &Bodies) -> Vec<(String, Value)> {
     let own = Tool::ALL.iter().map(|tool| {
         let spec = tool.spec();
-        (spec.name, tool.card().description, spec.access != Access::Read, body_of(*tool))
+        (spec.name, tool.card().description, Some(spec.access), body_of(*tool))
     });
     let others = Dialect::ALL.iter().flat_map(|dialect| dialect.own_tools());
-    let others = others.map(|tool| (tool.name, tool.description, tool.writes, tool.input));
+    let others = others.map(|tool| (tool.name, tool.description, tool.access, tool.input));
     own.chain(others)
-        .map(|(name, description, writes, body)| {
-            let parameters = if writes { &route.parameters[..] } else { &[] };
+        .map(|(name, description, access, body)| {
             let path = route.path.replace("{tool}", name);
-            let post = operation(&path, description, Some(&body), parameters);
+            let body = Some(bodies.completed(name, body));
+            let mut post = operation(route, &path, description, body, bodies);
+            let parameters = post["parameters"].as_array_mut().expect("a list");
+            // A call may have the headers in any case; only some calls must have them.
+            parameters.extend(headers_of(access.unwrap_or(Access::Read)));
             (path, json!({"post": post}))
         })
         .collect()
@@ -57,28 +72,67 @@ fn body_of(tool: Tool) -> Value {
     body["properties"]["capture"] = json!({
         "description": "append the result to the queue in the same transaction: `true` appends the call and its result; an object with `tool_call_id` appends only the result of a call that is in the queue",
         "oneOf": [{"type": "boolean"}, {"type": "object", "required": ["tool_call_id"], "additionalProperties": false,
-            "properties": {"tool_call_id": {"type": "string"}}}],
+            "properties": {"tool_call_id": {"type": "string", "minLength": 1, "maxLength": 128}}}],
     });
     body
 }
 
-fn operation(path: &str, summary: &str, body: Option<&Value>, parameters: &[Value]) -> Value {
+fn operation(
+    route: &Route,
+    path: &str,
+    summary: &str,
+    body: Option<Value>,
+    bodies: &Bodies,
+) -> Value {
     let names = path.split(['{', '}']).skip(1).step_by(2).map(|name| {
         let schema = match name {
-            "turn" => json!({"type": "integer", "minimum": 1}),
-            "doc_id" => json!({"type": "string"}),
-            _ => json!({"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}),
+            "turn" => json!({"type": "integer", "minimum": 1, "maximum": u64::MAX}),
+            "doc_id" => bodies.text("document"),
+            _ => bodies.text("name"),
         };
-        json!({"name": name, "in": "path", "required": true, "schema": schema})
+        let mut parameter = json!({"name": name, "in": "path", "required": true, "schema": schema});
+        if name == "agent" {
+            parameter["example"] = "ada".into();
+        }
+        parameter
     });
-    let parameters: Vec<Value> = names.chain(parameters.iter().cloned()).collect();
-    let mut operation = json!({"summary": summary, "parameters": parameters, "responses": {
-        "200": {"description": "answer", "content": {"application/json": {"schema": {"type": "object"}}}},
-        "default": {"description": "problem details", "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}},
-    }});
+    let parameters: Vec<Value> = names.chain(route.parameters.iter().cloned()).collect();
+    let mut operation = json!({"summary": summary, "parameters": parameters,
+        "responses": responses(route.answers)});
     if let Some(schema) = body {
+        let media = if route.takes_lines { LINES } else { "application/json" };
+        // An empty body is read as an empty object.
+        let required = route.takes_lines || schema["required"].is_array();
         operation["requestBody"] =
-            json!({"required": true, "content": {"application/json": {"schema": schema}}});
+            json!({"required": required, "content": {media: {"schema": schema}}});
     }
     operation
+}
+
+/// Returns the statuses and media types of a route's answers.
+fn responses(answers: Answers) -> Value {
+    let object = json!({"schema": {"type": "object"}});
+    let text = json!({"schema": {"type": "string"}});
+    let mut content =
+        if answers.lines { json!({LINES: text}) } else { json!({"application/json": object}) };
+    if answers.stream {
+        content["text/event-stream"] = text;
+    }
+    let answer = |description: &str| json!({"description": description, "content": content});
+    let mut problem =
+        json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
+    if answers.openai {
+        problem["application/json"] =
+            json!({"schema": {"$ref": "#/components/schemas/OpenAIError"}});
+    }
+    let mut responses = json!({"200": answer("answer")});
+    if answers.made {
+        responses["201"] = answer("created");
+    }
+    if answers.under_way {
+        responses["202"] = answer("the work continues");
+    }
+    responses["4XX"] = json!({"description": "the call is refused", "content": problem});
+    responses["5XX"] = json!({"description": "the server or a part of it fails, or is not ready", "content": problem});
+    responses
 }

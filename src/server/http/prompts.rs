@@ -64,6 +64,11 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
     let key = required_key(&caller.headers, &mut arguments)?;
     let body: PromptBody = decode_as(arguments)?;
     let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
+    // A repeated call is answered without this check further below.
+    let (shortest, longest) = LEASE_MS_BOUNDS;
+    if lease_ms < shortest || lease_ms > longest {
+        return Err(Error::argument("lease_ms", format!("use {shortest} to {longest}")));
+    }
     let hold = HoldRun { run: body.run, owner: owner(&caller), lease_ms };
     let ask = Ask { hold, model: body.model, tools: body.tools, options: body.options };
     let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;
@@ -113,10 +118,10 @@ pub(super) async fn replay(caller: Caller) -> Result<Value> {
 pub(super) async fn why(caller: Caller) -> Result<Value> {
     let query = caller.query("text and from_turn, or turn")?;
     let (executor, principal, agent) = (caller.executor(), &caller.principal, &caller.agent);
-    let from_turn = query.number("from_turn")?;
-    match (query.text("text"), query.number("turn")?, from_turn) {
-        (Some(text), None, _) => executor.why(principal, agent, text, from_turn.unwrap_or(1)).await,
-        (None, Some(turn), None) => executor.why_prompt(principal, agent, turn).await,
+    let (from_turn, begins) = (query.first("from_turn")?, query.text("from_turn").is_some());
+    match (query.text("text"), query.number("turn")?, begins) {
+        (Some(text), None, _) => executor.why(principal, agent, text, from_turn).await,
+        (None, Some(turn), false) => executor.why_prompt(principal, agent, turn).await,
         _ => {
             Err(Error::argument("text", "give the text of a fact, or only the `turn` of a prompt"))
         }

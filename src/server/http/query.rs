@@ -5,11 +5,11 @@ use url::form_urlencoded;
 use vctx_core::error::{Error, Result};
 
 /// The parameters of a query string; of a repeated parameter, the last value counts.
-pub(crate) struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Parses a query string. Refuses a parameter that `usage` does not list.
-    pub(crate) fn parse(raw: Option<&str>, usage: &str) -> Result<Self> {
+    pub fn parse(raw: Option<&str>, usage: &str) -> Result<Self> {
         let names = |word: &&str| !["", "and", "or"].contains(word);
         let known: Vec<&str> = usage.split([' ', ',']).filter(names).collect();
         let pairs = form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned();
@@ -20,11 +20,21 @@ impl Query {
         }
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    /// Returns the last value of a parameter.
+    pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
+    /// Returns the number of the first item of a list, which counts from 1; 1 by default.
+    pub fn first(&self, name: &str) -> Result<u64> {
+        match self.number(name)? {
+            Some(0) => Err(Error::argument(name, "use 1 or more")),
+            given => Ok(given.unwrap_or(1)),
+        }
+    }
+
+    /// Returns the last value of a parameter as a number.
+    pub fn number(&self, name: &str) -> Result<Option<u64>> {
         self.text(name).map(|value| number(name, value)).transpose()
     }
 }

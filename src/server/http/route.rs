@@ -13,7 +13,23 @@ use serde_json::{Value, json};
 use super::caller::{Caller, Front, own_task};
 use super::reply::answer;
 use vctx_core::error::Result;
-use vctx_core::tools::schema_of;
+use vctx_core::limits::KEY_BYTES_MAX;
+use vctx_core::tools::{Access, schema_of};
+
+/// The forms of a route's answers, for the API description.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// Whether the status is 201 if the call created something.
+    pub(super) made: bool,
+    /// Whether the status is 202 if the work continues after the answer.
+    pub(super) under_way: bool,
+    /// Whether the answer consists of lines of JSON.
+    pub(super) lines: bool,
+    /// Whether the answer may be a stream of events.
+    pub(super) stream: bool,
+    /// Whether errors have OpenAI's format.
+    pub(super) openai: bool,
+}
 
 /// One row in the table of routes.
 pub(super) struct Route {
@@ -24,6 +40,9 @@ pub(super) struct Route {
     pub(super) parameters: Vec<Value>,
     /// JSON schema of the request body.
     pub(super) body: Option<Value>,
+    /// Whether the body consists of lines of JSON.
+    pub(super) takes_lines: bool,
+    pub(super) answers: Answers,
     /// Whether the route answers even beyond the limit of concurrent calls.
     pub(super) always: bool,
     pub(super) handler: MethodRouter<Arc<Front>>,
@@ -43,7 +62,17 @@ impl Route {
     {
         let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP");
         let handler = on(filter, handler);
-        Self { method, path, summary, parameters: Vec::new(), body: None, always: false, handler }
+        Self {
+            method,
+            path,
+            summary,
+            parameters: Vec::new(),
+            body: None,
+            takes_lines: false,
+            answers: Answers::default(),
+            always: false,
+            handler,
+        }
     }
 
     /// Makes a `GET` route whose handler only reads.
@@ -79,6 +108,11 @@ impl Route {
         Self { body: Some(schema), ..self }
     }
 
+    /// Describes a body of lines of JSON.
+    pub(super) fn body_of_lines(self) -> Self {
+        Self { takes_lines: true, ..self.body(json!({"type": "string"})) }
+    }
+
     pub(super) fn body_of<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>())
     }
@@ -87,19 +121,23 @@ impl Route {
         Self { always: true, ..self }
     }
 
-    pub(super) fn header(mut self, name: &str) -> Self {
-        self.parameters.push(json!({"name": name, "in": "header", "schema": {"type": "string"}}));
+    pub(super) fn answers(self, answers: Answers) -> Self {
+        Self { answers, ..self }
+    }
+
+    pub(super) fn header(mut self, name: &str, schema: Value) -> Self {
+        self.parameters.push(json!({"name": name, "in": "header", "schema": schema}));
         self
     }
 
-    /// Adds an idempotency key to the route's description.
+    /// Adds an idempotency key, which the route requires, to the route's description.
     pub(super) fn keyed(self) -> Self {
-        self.header("Idempotency-Key")
+        Self { parameters: [self.parameters, vec![key_header(true)]].concat(), ..self }
     }
 
-    /// Adds an idempotency key and a revision guard to the route's description.
-    pub(super) fn guarded(self) -> Self {
-        self.keyed().header("If-Match")
+    /// Adds to the route's description the headers that calls of this access have.
+    pub(super) fn access(self, access: Access) -> Self {
+        Self { parameters: [self.parameters, headers_of(access)].concat(), ..self }
     }
 
     pub(super) fn query(mut self, name: &str, description: &str, schema: Value) -> Self {
@@ -115,7 +153,7 @@ impl Route {
         self.query(
             from,
             "first of the list",
-            json!({"type": "integer", "minimum": 1, "default": 1}),
+            json!({"type": "integer", "minimum": 1, "maximum": u64::MAX, "default": 1}),
         )
         .limit(json!({"type": "integer", "minimum": 1, "maximum": limit_max}))
     }
@@ -123,4 +161,33 @@ impl Route {
     pub(super) fn limit(self, schema: Value) -> Self {
         self.query("limit", "maximum number of items in one answer", schema)
     }
+}
+
+/// Returns the headers of calls with the given access, in OpenAPI format. An attribute
+/// `idempotency_key` or `_rev` of the body may replace a header.
+pub(super) fn headers_of(access: Access) -> Vec<Value> {
+    match access {
+        Access::Write => vec![key_header(true), guard_header(true)],
+        Access::Post => vec![key_header(true), guard_header(false)],
+        Access::Read | Access::Search | Access::Signal => {
+            vec![key_header(false), guard_header(false)]
+        }
+    }
+}
+
+fn key_header(required: bool) -> Value {
+    // At least one character besides blanks and quotation marks.
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX,
+        "pattern": "^[\\t -~]*[!#-~][\\t -~]*$"});
+    let description = "the same in every attempt of a call, and fresh in every other call";
+    json!({"name": "Idempotency-Key", "in": "header", "required": required,
+        "description": description, "schema": schema})
+}
+
+fn guard_header(required: bool) -> Value {
+    let schema = json!({"type": "string", "maxLength": KEY_BYTES_MAX, "pattern": "^[\\t -~]*$"});
+    let description = "the revision that the call builds on (`_rev` of an answer), `*` for any; \
+                       an empty text if the archive must not have the document";
+    json!({"name": "If-Match", "in": "header", "required": required,
+        "description": description, "schema": schema})
 }

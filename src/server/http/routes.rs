@@ -12,19 +12,24 @@ use serde_json::{Value, json};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::caller::{Front, crowded};
+use super::described::Bodies;
 use super::openapi::openapi;
 use super::problem::IntoProblem as _;
 use super::reply::json_answer;
-use super::route::Route;
+use super::route::{Answers, Route};
 use super::{agents, exports, forget, openai, operator, prompts, runs};
 use crate::agent_loop::Processor;
 use crate::executor::{AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE};
 use crate::limits::QUARANTINE_PAGE;
 use vctx_core::dialect::{Dialect, Format};
 use vctx_core::error::{Code, Error};
-use vctx_core::limits::{HISTORY_PAGE, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
-use vctx_core::openai::DropinSettings;
-use vctx_core::tools::{Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted};
+use vctx_core::limits::{
+    HISTORY_PAGE, NAME_BYTES_MAX, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
+};
+use vctx_core::openai::{DropinSettings, chat_options, responses_options};
+use vctx_core::tools::{
+    Access, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
+};
 use vctx_core::trust::Follow;
 
 /// The common path pattern of all tools; the API description lists each tool under its own path.
@@ -35,59 +40,66 @@ pub(super) const DESCRIPTION: &str = "/v1/openapi.json";
 
 /// Returns every route.
 pub(super) fn routes() -> Vec<Route> {
-    let mut routes = agent_routes();
-    routes.extend(proof_routes());
-    routes.extend(openai_routes());
+    let bodies = Bodies::read();
+    let mut routes = agent_routes(&bodies);
+    routes.extend(proof_routes(&bodies));
+    routes.extend(openai_routes(&bodies));
     routes.extend(server_routes());
     routes
 }
 
-fn agent_routes() -> Vec<Route> {
+fn agent_routes(bodies: &Bodies) -> Vec<Route> {
+    let made = Answers { made: true, ..Answers::default() };
+    let under_way = Answers { under_way: true, ..Answers::default() };
+    let lines = Answers { lines: true, ..Answers::default() };
+    let stream = Answers { stream: true, ..Answers::default() };
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
-            .query("after", "`next` of the page before", json!({"type": "string"}))
+            .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})?$"}))
             .limit(bounded((AGENTS_PAGE.0, 1, AGENTS_PAGE.1))),
-        Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>(),
+        Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>().answers(made),
         Route::read("/v1/agents/{agent}", "State of an agent", agents::state),
         Route::write(Method::PATCH, "/v1/agents/{agent}", "Change window, system text, encoding, limits of heartbeats, or the tools that a model sees", agents::change)
-            .body_of::<PatchAgent>().guarded(),
-        Route::write(Method::POST, TOOL, "Call a tool", agents::tool).body(object()).guarded(),
+            .body_of::<PatchAgent>().access(Access::Write),
+        Route::write(Method::POST, TOOL, "Call a tool", agents::tool).body(object()),
         Route::write(Method::DELETE, "/v1/agents/{agent}/archive/{doc_id}", "Remove a document from the archive, with its chunks, vectors and edges", agents::remove_document)
-            .guarded(),
+            .access(Access::Write),
         Route::read("/v1/agents/{agent}/schedules", "The schedules of an agent", agents::schedules),
         Route::write(Method::PUT, "/v1/agents/{agent}/schedules/{name}", "Make a schedule that puts events into the queue, or change it (idempotent)", agents::put_schedule)
-            .body_of::<PutSchedule>(),
+            .body_of::<PutSchedule>().answers(made),
         Route::read("/v1/agents/{agent}/schedules/{name}", "One schedule: its next moment and its last result", agents::schedule),
         Route::write(Method::DELETE, "/v1/agents/{agent}/schedules/{name}", "Remove a schedule", agents::remove_schedule),
         Route::write(Method::POST, "/v1/agents/{agent}/events", "Put one event into the queue", agents::post_event)
-            .body_of::<PostEvent>().guarded(),
+            .body_of::<PostEvent>().access(Access::Post),
         Route::read("/v1/agents/{agent}/events", "The events of an agent, oldest first: numbers and ids, never text", agents::events)
-            .query("from_ts", "`next_ts` of the previous page", json!({"type": "string"}))
+            .query("from_ts", "`next_ts` of the previous page", json!({"type": "string", "maxLength": agents::MOMENT_BYTES_MAX, "pattern": "^[0-9TZ:.-]*$"}))
             .limit(bounded(EVENTS_PAGE)),
         Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context),
         Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
-            .body_of::<runs::NewRun>().keyed(),
+            .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1),
         Route::read("/v1/agents/{agent}/quarantine", "The tainted items: position, rules and length of each; with `id`, one item and its text", agents::quarantine)
-            .query("id", "one item instead of the list", json!({"type": "string"}))
-            .query("after", "`next` of the previous page", json!({"type": "string"}))
+            .query("id", "one item instead of the list", bodies.text("item"))
+            .query("after", "`next` of the previous page", json!({"type": "string", "pattern": "^(m[.][0-9]{1,19}|p[.][A-Za-z0-9]*)?$"}))
             .limit(bounded((QUARANTINE_PAGE.0, 1, QUARANTINE_PAGE.1))),
         Route::write(Method::POST, "/v1/agents/{agent}/quarantine", "Release a tainted item from quarantine, or hold it back again", agents::release)
-            .body_of::<ReleaseTainted>().guarded(),
+            .body_of::<ReleaseTainted>().access(Access::Post),
         Route::write(Method::POST, "/v1/agents/{agent}/forget", "Forget messages, a document, everything that contains a text, or the whole agent; with `dry_run`, only report what would be removed", forget::forget)
-            .body_of::<Forget>().guarded(),
+            .body_of::<Forget>().access(Access::Write).answers(under_way),
         Route::read("/v1/agents/{agent}/forget", "The manifests of all forget operations: positions and digests, never text", forget::list),
-        Route::write(Method::GET, "/v1/agents/{agent}/export", "The whole agent at one moment, as lines of JSON (docs/how-to/export.md)", exports::export),
+        Route::write(Method::GET, "/v1/agents/{agent}/export", "The whole agent at one moment, as lines of JSON (docs/how-to/export.md)", exports::export)
+            .answers(lines),
         Route::new(Method::POST, "/v1/agents/{agent}/import", "Create an agent from an export; the whole file is checked before the first write, and a repeated import changes nothing", exports::import)
-            .body(object()),
+            .body_of_lines().answers(made),
         Route::write(Method::POST, "/v1/agents/{agent}/move", "Move an agent to another database; reads continue during the move, and writes wait (docs/how-to/several-databases.md)", operator::move_agent)
             .body(json!({"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string"}}})),
     ]
 }
 
-fn proof_routes() -> Vec<Route> {
+fn proof_routes(bodies: &Bodies) -> Vec<Route> {
     let follow: Vec<&str> = Follow::ALL.iter().map(|follow| follow.text()).collect();
+    let names = follow.join("|");
     let follow = format!("some of {}, separated by commas; by default all", follow.join(", "));
     let mut trace = Route::read(
         "/v1/agents/{agent}/trace",
@@ -97,9 +109,13 @@ fn proof_routes() -> Vec<Route> {
     .query(
         "from",
         "id of a message, passage or summary, the seq of a message, or `agent`",
-        json!({"type": "string"}),
+        bodies.text("vertex"),
     )
-    .query("follow", &follow, json!({"type": "string"}))
+    .query(
+        "follow",
+        &follow,
+        json!({"type": "string", "pattern": format!("^,*({names})?(,+({names})?)*$")}),
+    )
     .query("depth", "maximum number of edges from the start", bounded(TRACE_DEPTH))
     .query("around", "neighbours of a message", bounded(TRACE_AROUND))
     .limit(bounded(TRACE_LIMIT));
@@ -116,45 +132,50 @@ fn proof_routes() -> Vec<Route> {
         Route::write(Method::POST, "/v1/agents/{agent}/prompts/{turn}/answer", "Record the answer of the model: its message and the end of the prompt in one write", prompts::end)
             .body_of::<prompts::AnswerBody>().keyed(),
         Route::read("/v1/agents/{agent}/why", "The life of a fact: its source, its evictions, the prompts that showed it, and how it can return to the window; or the reasons for the content of a prompt", prompts::why)
-            .query("text", "a fact, in words", json!({"type": "string"}))
-            .query("turn", "a prompt instead", json!({"type": "integer", "minimum": 1}))
-            .query("from_turn", "first prompt to read", json!({"type": "integer", "minimum": 1, "default": 1})),
+            .query("text", "a fact, in words", bodies.text("query"))
+            .query("turn", "a prompt instead", json!({"type": "integer", "minimum": 1, "maximum": u64::MAX}))
+            .query("from_turn", "first prompt to read", json!({"type": "integer", "minimum": 1, "maximum": u64::MAX, "default": 1})),
         Route::read("/v1/agents/{agent}/conveyance", "The score of an agent's session (or life), with every count in its formula", agents::conveyance)
             .query("of", "the current session, or the whole life", json!({"enum": ["session", "life"], "default": "session"})),
     ]
 }
 
-fn openai_routes() -> Vec<Route> {
-    let form = |what: &str, list: &str| {
-        let description =
-            format!("In the format of OpenAI's {what} API; docs/reference/openai-api.md");
-        json!({"type": "object", "required": ["model", list], "description": description})
-    };
-    let (chat, responses) = (form("chat completions", "messages"), form("responses", "input"));
+fn openai_routes(bodies: &Bodies) -> Vec<Route> {
+    let (chat_further, responses_further) = (chat_options(), responses_options());
+    let chat = bodies.openai("chat", &chat_further);
+    let responses = bodies.openai("responses", &responses_further);
+    let answers = Answers { openai: true, stream: true, ..Answers::default() };
+    let agent =
+        json!({"type": "string", "description": "the agent, if neither path nor model names one"});
     let chat_summary = "Answer a conversation in the chat format; the client sends the whole history each time, and the server finds the new messages";
     let responses_summary = "Answer a conversation in the responses format; the client sends the whole history, or the new messages and the id of the last answer";
     vec![
         Route::new(Method::POST, "/v1/chat/completions", chat_summary, openai::chat)
             .body(chat.clone())
-            .header(openai::AGENT),
+            .header(openai::AGENT, agent.clone())
+            .answers(answers),
         Route::new(Method::POST, "/v1/responses", responses_summary, openai::responses)
             .body(responses.clone())
-            .header(openai::AGENT),
+            .header(openai::AGENT, agent.clone())
+            .answers(answers),
         Route::new(Method::POST, "/v1/agents/{agent}/chat/completions", chat_summary, openai::chat)
-            .body(chat),
+            .body(chat)
+            .answers(answers),
         Route::new(
             Method::POST,
             "/v1/agents/{agent}/responses",
             responses_summary,
             openai::responses,
         )
-        .body(responses),
+        .body(responses)
+        .answers(answers),
         Route::new(
             Method::GET,
             "/v1/models",
             "The model of the server, and each agent as a model",
             openai::models,
-        ),
+        )
+        .answers(Answers { stream: false, ..answers }),
     ]
 }
 
