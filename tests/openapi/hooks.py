@@ -1,4 +1,4 @@
-"""Tells Schemathesis which refusals of valid requests are right, because no schema can say the rule."""
+"""Tells Schemathesis which refusals of valid requests are right, as no schema states the rule."""
 
 import json
 import re
@@ -24,7 +24,8 @@ RULES = [
     ("/import", r""),
     # Further rules between attributes, and about what the memory holds.
     ("PATCH /v1/agents/{agent}", r"^body: give context_window|^tools: give digest and"),
-    ("/forget", r"^no such message or text|^forget: name the item to forget in one way|^match: use \d+ to"),
+    ("/forget", r"^forget: name the item to forget in one way|^match: use \d+ to"),
+    ("/forget", r"^no such message or text"),
     ("/events", r"^content: use 1 to"),
     ("/schedules/", r"^every_ms: give either every_ms or at"),
     ("/why", r"^text: give the text of a fact, or only the `turn`"),

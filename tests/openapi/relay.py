@@ -1,4 +1,4 @@
-"""Relays a free port of the loopback interface to a Unix socket, for a client that knows no sockets.
+"""Relays a free port of the loopback interface to a Unix socket, for clients without Unix sockets.
 
 Writes the number of the port to the standard output, and ends when the standard input ends.
 """
