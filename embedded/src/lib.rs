@@ -65,7 +65,7 @@ mod catalog;
 pub mod compat;
 mod data;
 mod disk;
-mod encode;
+pub mod encode;
 mod engine;
 pub mod error;
 pub mod exec;

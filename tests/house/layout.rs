@@ -25,6 +25,7 @@ const TOP: &[&str] = &[
     "tests",
     "loadtest",
     "embedded",
+    "fuzz",
     "docs",
 ];
 

@@ -65,6 +65,7 @@ mod fixtures;
 mod fleet;
 mod forgotten;
 mod fuzz;
+mod fuzzed;
 mod graph;
 mod heartbeat;
 mod hosted;

@@ -158,14 +158,14 @@ pub(crate) fn is_end(name: &str) -> bool {
 }
 
 /// Encodes a value.
-pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
+pub fn encode_value(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     put(value, &mut out);
     out
 }
 
 /// Decodes the bytes of a value; fails for bytes that `encode_value` did not write.
-pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value> {
+pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     let mut reader = RecordReader { bytes };
     let value = reader.value(0)?;
     if reader.bytes.is_empty() { Ok(value) } else { Err(damaged()) }

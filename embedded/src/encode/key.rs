@@ -22,7 +22,7 @@ const ATTRIBUTE: u8 = 0x01;
 const ESCAPED_ZERO: u8 = 0xFF;
 
 /// Appends the ordered form of a value. Equal values (`1` and `1.0`) have equal bytes.
-pub(crate) fn encode_ordered(value: &Value, out: &mut Vec<u8>) {
+pub fn encode_ordered(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
         Value::Bool(false) => out.push(FALSE),
@@ -44,7 +44,7 @@ pub(crate) fn encode_ordered_text(text: &str, out: &mut Vec<u8>) {
 
 /// Returns the smallest byte string above all byte strings that begin with `prefix`; `None` if no
 /// byte string is larger.
-pub(crate) fn successor(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
+pub fn successor(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = prefix.pop() {
         if last < 0xFF {
             prefix.push(last + 1);

@@ -54,7 +54,7 @@ pub(super) fn required_key(
 
 /// Returns a call's idempotency key and guard, from its headers or arguments. If both are sent,
 /// they must agree.
-pub(super) fn envelope(
+pub fn envelope(
     headers: &HeaderMap,
     arguments: &mut Map<String, Value>,
 ) -> Result<(Option<String>, Option<Guard>)> {

@@ -23,11 +23,12 @@ mod runs;
 
 pub use body::{bytes_within, object_of};
 pub use caller::check_operator;
+pub use envelope::envelope;
 pub use gate::Gate;
 pub use openai::{CountKnown, KnownMessages};
 pub use openapi::openapi;
 pub use operator::tool_schemas;
 pub use problem::IntoProblem;
-pub(crate) use query::Query;
+pub use query::Query;
 pub use reply::json_answer;
 pub use routes::router;

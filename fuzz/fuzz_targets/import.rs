@@ -1,0 +1,4 @@
+//! Runs the target `import` in cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| vctx_fuzz::import(input));
