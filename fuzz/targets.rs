@@ -172,7 +172,9 @@ fn names(one: &str, other: &str) {
             assert_eq!(schedule_key(one, other) == schedule_key(other, one), one == other);
         }
     }
-    if one != other {
+    // The server refuses control characters in a document's name, which separate the parts of a key.
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    if one != other && is_plain(one) && is_plain(other) {
         assert_ne!(manifest_key("ada", one), manifest_key("ada", other));
         assert_ne!(passage_key("ada", one, other), passage_key("ada", other, one));
     }

@@ -33,7 +33,7 @@ RULES = [
     ("trace_memory", r"^from: this agent has no such"),
     ("/quarantine", r"^id: this agent has no such"),
     ("/move", r"^to: only one database is configured"),
-    ("/reindex", r"^embedder\.next: |^metric: |^action: no reindex"),
+    ("/reindex", r"^embedder\.next: |^metric: |^action: "),
     ("/answer", r"^tool_calls: two calls share an id"),
     ("/runs", r"^input|^message\.|^tools: |^options"),
     ("/prompts", r"^tools: |^options: "),

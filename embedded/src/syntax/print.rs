@@ -8,6 +8,7 @@ use super::ast::{
     Source, Statement, Traversal, Unary,
 };
 use super::token::Word;
+use crate::value::Value;
 
 /// Returns the text of a query's syntax tree.
 pub fn print(body: &Body) -> String {
@@ -319,6 +320,8 @@ impl Display for Key {
 impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
+            // A number out of range, which JSON cannot spell.
+            Self::Literal(Value::Double(number)) if number.is_infinite() => f.write_str("1e999"),
             Self::Literal(value) => f.write_str(&value.to_json()),
             Self::Name(name) => write!(f, "{}", QuotedName(name)),
             Self::Bind(name) => write!(f, "@{name}"),

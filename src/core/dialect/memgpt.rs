@@ -17,8 +17,8 @@ use crate::policy::{Dated, Wording};
 use crate::tools::{Access, Call, EditCore, RecallDates, Say, Tool, decode_as, schema_of};
 use crate::trust::check_name;
 
-/// Generates the enum `Name` from a list of tools, each with its name, title, access, flags
-/// and description. A tool's arguments are the struct with the same identifier as the tool's variant of
+/// Generates the enum `Name` from a list of tools, each with its name, title, access, flags and
+/// description. A tool's arguments are the struct with the same identifier as the tool's variant of
 /// `Name`.
 macro_rules! names {
     ($($name:ident = $text:literal, $title:literal, $access:ident, [$($flag:ident),*], $description:literal;)*) => {
