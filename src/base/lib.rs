@@ -1,11 +1,12 @@
 //! Interfaces to the machine for all crates that do I/O: clock, random ids, Unix sockets, logs,
-//! metrics, the service manager.
+//! metrics, signatures, the service manager.
 
 pub mod clock;
 pub mod embedder;
 pub mod endpoint;
 pub mod ids;
 pub mod metric;
+pub mod signing;
 pub mod socket;
 pub mod sse;
 pub mod systemd;

@@ -209,6 +209,8 @@ meters! {
         "Archival searches by plan (vector, vector_filters_first, exact)";
     CHUNKS = Counter "vctx_chunks_total", "", "chunks", ["outcome"], &[],
         "Chunks offered for ingestion (compliant, refused)";
+    LEDGER_BROKEN = Counter "vctx_ledger_broken_total", "", "agents", [], &[],
+        "Agents whose ledger contradicted the last signed entry; run vctx verify";
     EMBEDDING_SECONDS = Histogram "vctx_embedding_seconds", "", "seconds", [], SECONDS,
         "Duration of embeddings of queries and chunks in seconds";
     EMBEDDER_TEXTS = Counter "vctx_embedder_texts_total", "", "texts", ["from"], &[],

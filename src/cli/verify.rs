@@ -74,33 +74,62 @@ pub struct Verify {
 /// there is one.
 #[derive(Debug)]
 pub struct Verdict {
-    pub reports: Vec<Report>,
+    pub reports: Vec<Checked>,
     pub proof: Option<Proof>,
+    /// Agents with a signed ledger that are not in the database.
+    pub missing: Vec<Value>,
+}
+
+/// The result for one agent.
+#[derive(Debug)]
+pub struct Checked {
+    pub report: Report,
+    /// The server's comparison of all rows with the ledger; `None` for a file.
+    pub ledger: Option<Value>,
+}
+
+impl Checked {
+    fn holds(&self) -> bool {
+        self.report.holds() && self.ledger.as_ref().is_none_or(|ledger| agrees(ledger))
+    }
+}
+
+/// Whether a comparison of the rows with the ledger found no difference.
+fn agrees(ledger: &Value) -> bool {
+    ledger["differences"].as_array().is_some_and(Vec::is_empty) && ledger["more"] == 0
 }
 
 impl Verdict {
     /// Whether all agents and the receipt passed the verification.
     pub fn holds(&self) -> bool {
-        self.reports.iter().all(Report::holds) && self.proof.as_ref().is_none_or(Proof::holds)
+        self.missing.is_empty()
+            && self.reports.iter().all(Checked::holds)
+            && self.proof.as_ref().is_none_or(Proof::holds)
     }
 }
 
 /// Runs `vctx verify`.
 pub async fn run(verify: Verify) -> Result<(), Failure> {
     let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
-    let mut reports = Vec::new();
+    let (mut reports, mut missing) = (Vec::new(), Vec::new());
     match &verify.export {
-        Some(path) => reports.push(export(path, check.as_mut())?),
+        Some(path) => {
+            reports.push(Checked { report: export(path, check.as_mut())?, ledger: None });
+        }
         None => {
             let client = verify.target.client();
             for agent in agents(&client, verify.agent.as_deref(), check.as_ref()).await? {
                 let wanted = check.as_mut().filter(|check| check.agent() == agent);
-                reports.push(live(&client, &agent, wanted, verify.save.as_deref()).await?);
+                reports.push(checked(&client, &agent, wanted, verify.save.as_deref()).await?);
             }
         }
     }
+    if verify.export.is_none() && verify.agent.is_none() && check.is_none() {
+        let ledgers = verify.target.client().ledgers().await?;
+        missing = ledgers["missing"].as_array().cloned().unwrap_or_default();
+    }
     same_agent(check.as_ref(), &reports)?;
-    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish) };
+    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish), missing };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
@@ -111,8 +140,18 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     }
 }
 
-/// Verifies one agent of a running server.
-pub async fn live(
+/// Verifies one agent of a running server: its messages, and all its rows against its ledger.
+pub async fn checked(
+    client: &Client,
+    agent: &str,
+    check: Option<&mut ReceiptCheck>,
+    save: Option<&Path>,
+) -> Result<Checked, Failure> {
+    let report = live(client, agent, check, save).await?;
+    Ok(Checked { report, ledger: Some(client.ledger(agent).await?) })
+}
+
+async fn live(
     client: &Client,
     agent: &str,
     mut check: Option<&mut ReceiptCheck>,
@@ -162,9 +201,9 @@ async fn agents(
     }
 }
 
-fn same_agent(check: Option<&ReceiptCheck>, reports: &[Report]) -> Result<(), Failure> {
+fn same_agent(check: Option<&ReceiptCheck>, reports: &[Checked]) -> Result<(), Failure> {
     match check {
-        Some(check) if !reports.iter().any(|report| report.agent == check.agent()) => {
+        Some(check) if !reports.iter().any(|one| one.report.agent == check.agent()) => {
             Err(Failure::data(format!(
                 "the receipt is of agent {}, not of the verified agent",
                 check.agent()
@@ -260,7 +299,16 @@ impl Export {
 
 /// Formats the result of a verification as JSON.
 pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
-    let agents: Vec<Value> = verdict.reports.iter().map(report_json).collect();
+    let agents: Vec<Value> = verdict
+        .reports
+        .iter()
+        .map(|one| {
+            let mut told = report_json(&one.report);
+            told["ok"] = one.holds().into();
+            told["ledger"] = one.ledger.clone().unwrap_or_default();
+            told
+        })
+        .collect();
     let proof = verdict.proof.as_ref().map(|proof| {
         let mismatches: Vec<Value> = proof
             .mismatches
@@ -272,7 +320,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
             "in_prompt": proof.in_prompt, "mismatches": mismatches, "item": item, "item_in_prompt": item.map(|seq| proof.contains(seq)),
         })
     });
-    json!({"ok": verdict.holds(), "agents": agents, "receipt": proof})
+    json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing, "receipt": proof})
 }
 
 /// Formats the report on one agent as JSON.
@@ -293,14 +341,57 @@ pub fn report_json(report: &Report) -> Value {
 
 /// Formats the result of a verification as text.
 pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
-    let mut lines: Vec<String> = verdict.reports.iter().flat_map(report_lines).collect();
+    let mut lines: Vec<String> = verdict.reports.iter().flat_map(checked_lines).collect();
     if verdict.reports.is_empty() {
         lines.push("no agents: nothing to verify".into());
+    }
+    for one in &verdict.missing {
+        lines.push(format!(
+            "{}: MISSING. Its ledger was signed up to entry {} at {}, but the database has no such agent",
+            output::field(one, "/agent"),
+            one["entries"],
+            output::field(one, "/at")
+        ));
     }
     if let Some(proof) = &verdict.proof {
         lines.extend(proof_lines(proof, item));
     }
     lines.join("\n")
+}
+
+/// Maximum number of differences from the ledger that the text shows for one agent.
+const DIFFERENCES_SHOWN: usize = 50;
+
+fn checked_lines(one: &Checked) -> Vec<String> {
+    let mut lines = report_lines(&one.report);
+    let Some(ledger) = &one.ledger else { return lines };
+    if !agrees(ledger) && one.report.holds() {
+        lines[0] = lines[0].replacen(": holds.", ": BROKEN.", 1);
+    }
+    if ledger["entries"] == 0 {
+        lines.push("  no ledger yet: the next write to this agent begins it".into());
+        return lines;
+    }
+    lines.push(format!(
+        "  {} rows agree with the {} entries of the ledger, which ends in {}",
+        ledger["rows"],
+        ledger["entries"],
+        output::cell(ledger["head"].as_str().unwrap_or_default(), 17)
+    ));
+    if let Some(at) = ledger["signed"]["at"].as_str() {
+        lines.push(format!("  signed up to entry {} at {at}", ledger["signed"]["entries"]));
+    }
+    let differences = ledger["differences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for one in differences.iter().take(DIFFERENCES_SHOWN) {
+        let text = |name: &str| one[name].as_str().unwrap_or_default();
+        lines.push(format!("  {} {}: {}", text("collection"), text("row"), text("what")));
+    }
+    let more = differences.len().saturating_sub(DIFFERENCES_SHOWN) as u64;
+    let more = more + ledger["more"].as_u64().unwrap_or(0);
+    if more > 0 {
+        lines.push(format!("  and {more} more differences from the ledger"));
+    }
+    lines
 }
 
 fn report_lines(report: &Report) -> Vec<String> {
@@ -409,7 +500,14 @@ mod tests {
         saved(&path, |_| {});
         let report = export(&path, None).unwrap();
         assert!(report.holds());
-        let text = verdict_text(&Verdict { reports: vec![report], proof: None }, None);
+        let text = verdict_text(
+            &Verdict {
+                reports: vec![Checked { report, ledger: None }],
+                proof: None,
+                missing: Vec::new(),
+            },
+            None,
+        );
         assert!(
             text.starts_with(
                 "ada: holds. 4 messages = 2 in the queue + 2 evicted in 1 batches + 0 beside"
@@ -423,7 +521,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e");
         saved(&path, |messages| messages[1]["content"] = json!("y"));
-        let verdict = Verdict { reports: vec![export(&path, None).unwrap()], proof: None };
+        let report = export(&path, None).unwrap();
+        let verdict = Verdict {
+            reports: vec![Checked { report, ledger: None }],
+            proof: None,
+            missing: Vec::new(),
+        };
         assert!(verdict_text(&verdict, None).contains(
             "first broken row: message 2 (id m2): the row is not what its digest was made of"
         ));

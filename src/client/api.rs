@@ -168,6 +168,17 @@ impl Client {
         }
     }
 
+    /// Returns the public key of the server's checkpoints, and the agents that have a signed ledger
+    /// but are not in the database.
+    pub async fn ledgers(&self) -> Result<Value, Problem> {
+        self.get("/v1/ledgers").await
+    }
+
+    /// Returns the comparison of all rows of an agent with its ledger.
+    pub async fn ledger(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/ledger", agent_path(agent))).await
+    }
+
     /// Returns a page of messages from `from_seq` on, and the start of the next page.
     pub async fn messages(
         &self,

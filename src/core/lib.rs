@@ -6,6 +6,7 @@ pub mod conveyance;
 pub mod dialect;
 pub mod error;
 pub mod ids;
+pub mod ledger;
 pub mod limits;
 pub mod memory;
 pub mod openai;

@@ -2,6 +2,7 @@
 //! jobs.
 
 pub mod agent_loop;
+pub mod checkpoints;
 pub mod checks;
 pub mod databases;
 pub mod doctor;

@@ -83,6 +83,16 @@ impl Database {
         .await
     }
 
+    /// Removes the ledger of an agent, as if an earlier program version had written the agent.
+    pub(crate) async fn drop_ledger(&self, agent: &str) {
+        let entries = "FOR e IN memory_events FILTER e.agent_id == @agent AND e.n != null
+            REMOVE e IN memory_events RETURN 1";
+        assert!(!self.rows(entries, json!({"agent": agent})).await.is_empty());
+        let salt = "UPDATE @agent WITH { salt: null } IN core_memory
+            OPTIONS { keepNull: false } RETURN 1";
+        self.row(salt, json!({"agent": agent})).await;
+    }
+
     /// Returns the running stream transactions.
     pub(crate) async fn open_transactions(&self) -> Vec<Value> {
         let answer = self.call("GET", "/_api/transaction", &Value::Null).await;

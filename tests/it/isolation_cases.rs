@@ -103,7 +103,9 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         return tool_requests(tool, &path, names);
     }
     match (method, listed) {
-        ("get", "/v1/agents" | "/v1/tools" | "/healthz" | "/readyz") => vec![read(path)],
+        ("get", "/v1/agents" | "/v1/ledgers" | "/v1/tools" | "/healthz" | "/readyz") => {
+            vec![read(path)]
+        }
         // The answer of `/readyz` has figures about all agents, but shows them only to the server's
         // own user.
         ("get", "/v1/reindex" | "/v1/places") => vec![read(path)],
@@ -117,7 +119,10 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let body = json!({"action": "start"});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
-        ("get", "/v1/agents/{agent}" | "/v1/agents/{agent}/context") => vec![read(path)],
+        (
+            "get",
+            "/v1/agents/{agent}" | "/v1/agents/{agent}/context" | "/v1/agents/{agent}/ledger",
+        ) => vec![read(path)],
         ("get", "/v1/agents/{agent}/messages") => {
             ["", "?from_seq=1&limit=1", "?from_seq=3", "?limit=1000"]
                 .map(|query| read(format!("{path}{query}")))

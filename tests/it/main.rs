@@ -73,6 +73,7 @@ mod identifiers;
 mod import;
 mod isolation;
 mod isolation_vectors;
+mod ledger;
 mod load;
 mod mcp;
 mod mcp_socket;

@@ -157,7 +157,7 @@ async fn a_receipt_says_what_a_prompt_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_written_anew_is_noticed_by_a_receipt_kept_elsewhere_and_by_nothing_else() {
+async fn a_log_that_was_written_anew_is_noticed_by_the_ledger_and_by_a_receipt_kept_elsewhere() {
     let home = Home::new();
     let _server = home.serve().await;
     let ada = evicted(&home).await;
@@ -186,7 +186,17 @@ async fn a_log_that_was_written_anew_is_noticed_by_a_receipt_kept_elsewhere_and_
         UPDATE c WITH { chain: { head: @head } } IN core_memory RETURN NEW._key";
     database.row(moved, json!({"head": chain})).await;
 
-    home.assert_verified("vctx.sock", "ada");
+    let (code, told) = home.verify("vctx.sock", "ada");
+    assert_eq!((code, &told["agents"][0]["faults"]), (65, &json!([])), "{told:#}");
+    let wrong = told["agents"][0]["ledger"]["differences"].as_array().expect("differences");
+    let rows: Vec<(&str, &str)> = wrong
+        .iter()
+        .map(|one| {
+            (one["collection"].as_str().expect("a name"), one["row"].as_str().expect("a row"))
+        })
+        .collect();
+    assert!(rows.contains(&("messages", head.to_string().as_str())), "{rows:?}");
+    assert!(rows.contains(&("core_memory", "")), "{rows:?}");
     let (saved, socket) = (saved.display().to_string(), home.path("vctx.sock"));
     let socket = socket.display().to_string();
     let held = home.run(&["verify", "--agent", "ada", "--receipt", &saved, "--socket", &socket]);

@@ -55,6 +55,11 @@ export class Client {
     return this.json("GET", withQuery("/v1/agents", { after, limit }));
   }
 
+  /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
+  ledgers() {
+    return this.json("GET", "/v1/ledgers");
+  }
+
   /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
   tools({ format, dialect, strict } = {}) {
     return this.json("GET", withQuery("/v1/tools", { dialect, format, strict }));
@@ -419,6 +424,11 @@ export class Agent {
   /** A page of the memory's events: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
   events(fromTs, limit) {
     return this.#get("events", { from_ts: fromTs, limit });
+  }
+
+  /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */
+  ledger() {
+    return this.#get("ledger", {});
   }
 
   /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */

@@ -85,6 +85,7 @@ test("every path is driven", async () => {
   assert.equal((await client.readyz()).status, "ready");
   const ada = await client.createAgent("ts-ada", { context_window: 4096, system: "You are Ada." });
   assert.ok((await client.agents()).agents.some((row) => row.agent === "ts-ada"));
+  assert.deepEqual((await client.ledgers()).missing, []);
   assert.equal((await ada.state()).system, "You are Ada.");
   assert.equal((await ada.patch({ context_window: 8192, heartbeat: { rps_limit: 50 } })).context_window, 8192);
 
@@ -130,6 +131,7 @@ test("every path is driven", async () => {
   assert.equal((await cid.prompt(1)).request, asked.request);
   assert.ok(await cid.why({ text: "Swallow" }));
   assert.ok(await cid.why({ turn: 1 }));
+  assert.deepEqual((await cid.ledger()).differences, []);
 
   const made = await cid.putSchedule("morning", { content: "Good morning.", every_ms: 86_400_000 });
   assert.deepEqual([made.name, (await cid.schedule("morning")).content], ["morning", "Good morning."]);

@@ -110,7 +110,8 @@ test("what is no answer of this server is garbled", async (t) => {
 test("a caller may give a call up", async (t) => {
   const { agent, seen } = await peer(t, [SILENCE, answer(200, GOOD)]);
   const giveUp = new AbortController();
-  setTimeout(() => giveUp.abort(), 50);
+  const watch = setInterval(() => seen.length > 0 && giveUp.abort(), 5);
+  t.after(() => clearInterval(watch));
   await assert.rejects(agent.appendFifo("hi", "user", {}, { rev: "*", signal: giveUp.signal }), { name: "AbortError" });
   assert.equal(seen.length, 1);
 });

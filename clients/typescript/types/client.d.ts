@@ -26,6 +26,8 @@ export declare class Client {
         agents: t.Json[];
         next: string | null;
     }>;
+    /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
+    ledgers(): Promise<t.Json>;
     /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
     tools({ format, dialect, strict }?: {
         format?: string;
@@ -197,6 +199,8 @@ export declare class Agent {
         events: t.Event[];
         next_ts: string | null;
     }>;
+    /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */
+    ledger(): Promise<t.Json>;
     /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
     history(fromVersion?: number, limit?: number): Promise<{
         versions: t.Json[];

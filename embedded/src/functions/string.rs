@@ -1,6 +1,7 @@
 //! AQL text functions; positions and lengths count Unicode code points.
 
 use base64::Engine as _;
+use sha2::Digest as _;
 
 use super::Call;
 use super::table::{Function, MANY, live, pure};
@@ -24,6 +25,7 @@ pub(super) const TABLE: &[Function] = &[
         |_, a| Ok(count(a[0].to_text().chars().count())),
         "number of characters",
     ),
+    pure("SHA256", 1, 1, sha256, "SHA-256 in hex"),
     pure("LOWER", 1, 1, |_, a| Ok(a[0].to_text().to_lowercase().into()), "in small letters"),
     pure("UPPER", 1, 1, |_, a| Ok(a[0].to_text().to_uppercase().into()), "in capitals"),
     pure("SUBSTRING", 2, 3, substring, "part from an offset"),
@@ -95,6 +97,10 @@ pub(super) fn count(n: usize) -> Value {
 /// Encodes bytes as hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn sha256(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    Ok(hex(&sha2::Sha256::digest(a[0].to_text().as_bytes())).into())
 }
 
 fn concat(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {

@@ -107,7 +107,6 @@ const CONFORMANCE: &[&str] = &[
     "MINHASH_MATCH",
     "OFFSET_INFO",
     "SHA1",
-    "SHA256",
     "SHA512",
     "SOUNDEX",
 ];

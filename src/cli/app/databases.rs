@@ -20,7 +20,9 @@ use vctx_server::checks::SelfChecks;
 use vctx_server::databases::{Database, Databases, Fleet};
 use vctx_server::executor::Executor;
 use vctx_server::http::{self, Gate};
-use vctx_server::jobs::{Expiry, Forgettings, RecallVectors, Reindex, Runner, Sweep, Ticks};
+use vctx_server::jobs::{
+    Expiry, Forgettings, RecallVectors, Reindex, Runner, Signing, Sweep, Ticks,
+};
 
 /// Pause between two attempts to reach the home database.
 const READY_PAUSE: Duration = Duration::from_millis(200);
@@ -112,6 +114,7 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
     let config = &server.config;
     let executor = executor.with_embedders(server.embedders.clone());
     let executor = executor.with_spool(server.data_dir.clone());
+    let executor = executor.with_checkpoints(Arc::clone(&server.checkpoints));
     executor.warm(Encoding::default());
     let executor = Arc::new(executor);
     let settings = ProcessorSettings {
@@ -137,6 +140,7 @@ pub(super) fn begin_jobs(
     let runner = processor.model_name().is_some().then_some(processor);
     let mut jobs = Runner::new(stopping);
     jobs.start(Sweep::new(Arc::clone(executor), actor.clone()));
+    jobs.start(Signing::new(Arc::clone(executor)));
     jobs.start(Forgettings::new(Arc::clone(executor), actor.clone()));
     if !executor.retains_for_ever() {
         jobs.start(Expiry::new(Arc::clone(executor), actor.clone()));
@@ -189,6 +193,14 @@ pub(super) async fn keep_database(
     }
     jobs.ended().await;
     executor.scores().close_sessions().await;
+    sign_last(&executor).await;
+}
+
+/// Signs the last writes of a server that stops.
+pub(super) async fn sign_last(executor: &Executor) {
+    if let Err(error) = executor.sign_heads().await {
+        tracing::info!(error = error.chain(), "the last writes were not signed");
+    }
 }
 
 /// Tries to reach a database other than the home database until it is ready; returns `None` if the

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::databases::{Ready, begin_jobs, keep_database, wait_until_ready};
+use super::databases::{Ready, begin_jobs, keep_database, sign_last, wait_until_ready};
 use super::engine::start_engine;
 use super::{Stop, cannot, cannot_bind, chosen, exit, io_loop, on_signal, on_stop};
 use crate::config::{Config, Remote, password_of};
@@ -18,6 +18,7 @@ use vctx_base::socket::{self, Listening};
 use vctx_base::{systemd, telemetry};
 use vctx_client::paths;
 use vctx_core::trust::Actor;
+use vctx_server::checkpoints::Checkpoints;
 use vctx_server::checks;
 use vctx_server::databases::Moves;
 use vctx_server::http::Gate;
@@ -46,6 +47,8 @@ pub(super) struct Server {
     pub(super) socket: PathBuf,
     /// Identity under which this server records events.
     pub(super) actor: Actor,
+    /// The checkpoints that this server signs.
+    pub(super) checkpoints: Arc<Checkpoints>,
 }
 
 impl Server {
@@ -81,7 +84,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let metrics = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
     let (socket, sockets) = sockets(options, &config, &mut handed_over)?;
     let remote = config.served()?;
-    let server = Arc::new(server(options, config, socket)?);
+    let server = server(options, config, socket)?;
     // The engine stops last, because running calls still need the engine during shutdown.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let engine = match remote {
@@ -90,6 +93,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     };
     let (stop, stopping) = watch::channel(false);
     let outcome = io_loop()?.block_on(async {
+        let server = Arc::new(server.signing()?);
         let api = sockets.api.map_or_else(|| socket::bind(&server.socket), Ok);
         let api = api.map_err(cannot_bind("listen"))?;
         let listening = sockets.metrics.map_or_else(|| socket::bind(&sockets.metrics_path), Ok);
@@ -158,6 +162,7 @@ async fn run(
     // Aborting the self-checks is safe, because they write nothing.
     watch.abort();
     executor.scores().close_sessions().await;
+    sign_last(&executor).await;
     Ok(())
 }
 
@@ -188,7 +193,7 @@ fn sockets(
     Ok((socket, Sockets { api, metrics, metrics_path }))
 }
 
-fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Server, Stop> {
+fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Unsigned, Stop> {
     let (key, next_key) =
         (password_of("VCTX_EMBEDDER_KEY")?, password_of("VCTX_EMBEDDER_NEXT_KEY")?);
     let embedders = config
@@ -201,7 +206,30 @@ fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Ser
     let actor = Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) };
     let data_dir =
         chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
-    Ok(Server { config, embedders, chat, data_dir, socket, actor })
+    Ok(Unsigned { config, embedders, chat, data_dir, socket, actor })
+}
+
+/// A server whose checkpoints are not open yet.
+struct Unsigned {
+    config: Config,
+    embedders: Embedders,
+    chat: Option<Arc<dyn ChatModel>>,
+    data_dir: PathBuf,
+    socket: PathBuf,
+    actor: Actor,
+}
+
+impl Unsigned {
+    /// Opens the checkpoints. Servers that share a data directory have different sockets, and each
+    /// has its own checkpoints.
+    fn signing(self) -> Result<Server, Stop> {
+        let name = self.socket.file_stem().unwrap_or_else(|| "vctx".as_ref());
+        let checkpoints = Checkpoints::open(&self.data_dir.join("ledger").join(name))
+            .map_err(|why| Stop::CannotCreate(format!("checkpoints: {why}")))?;
+        let Self { config, embedders, chat, data_dir, socket, actor } = self;
+        let checkpoints = Arc::new(checkpoints);
+        Ok(Server { config, embedders, chat, data_dir, socket, actor, checkpoints })
+    }
 }
 
 /// Stops the server after the given time without connections, as a signal would.

@@ -100,6 +100,10 @@ pub struct Core {
     /// Tainted items released from quarantine, stored as digests of the items' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
+    /// Random bits, renewed with every write, so that a digest of the core cannot confirm a guess of
+    /// its texts after they are gone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub salt: String,
     /// The agent's former name, if an import renamed the agent. The digests of the agent's messages
     /// contain the former name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -400,7 +404,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released tool_sets tools);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools);
         patch
     }
 

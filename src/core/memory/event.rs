@@ -34,3 +34,10 @@ pub struct Event {
     /// Time of the event, ISO 8601.
     pub ts: String,
 }
+
+impl Event {
+    /// Returns whether the event is the audit row of a write.
+    pub fn is_audit(&self) -> bool {
+        self.kind == EventType::Audit
+    }
+}

@@ -560,6 +560,7 @@ impl<'a> Draft<'a> {
         let mut heartbeat = heartbeat::report(&self.after.heartbeat, self.around.unix_ms, free);
         heartbeat.extend(self.heartbeat);
         self.envelope.insert("heartbeat".into(), Value::Object(heartbeat));
+        self.after.salt = self.around.ids.salt();
         Change {
             before: self.before,
             after: self.after,

@@ -196,6 +196,7 @@ pub fn new_core(
         tools: Offered::default(),
         branch: None,
         released: Vec::new(),
+        salt: String::new(),
         sealed_as: None,
         moving: None,
     };

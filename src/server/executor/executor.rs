@@ -17,6 +17,7 @@ use super::reindex::{Reindex, ReindexNotes};
 use super::request::CallRequest;
 use super::score::Scores;
 use super::turns::Turns;
+use crate::checkpoints::Checkpoints;
 use crate::models::{Embedders, Gateway};
 use crate::store::{Admin, Ro, Rw, WriteMode};
 use vctx_base::clock::Clock;
@@ -47,6 +48,8 @@ pub struct Executor {
     pub(super) directory: Directory,
     /// Maximum number of agents of a tenant.
     pub(super) quota: AgentQuota,
+    /// Checkpoints of the ledgers; `None` if this server signs none.
+    pub(super) checkpoints: Option<Arc<Checkpoints>>,
 }
 
 impl Executor {
@@ -86,7 +89,15 @@ impl Executor {
             exports: Exports::default(),
             directory: Directory::default(),
             quota: AgentQuota::default(),
+            checkpoints: None,
         }
+    }
+
+    /// Sets the checkpoints that sign the heads of ledgers.
+    #[must_use]
+    pub fn with_checkpoints(mut self, checkpoints: Arc<Checkpoints>) -> Self {
+        self.checkpoints = Some(checkpoints);
+        self
     }
 
     /// Sets the connection that may create the vector index, and the archive's settings.

@@ -16,6 +16,7 @@ mod forget;
 mod heartbeat;
 mod import;
 mod kernel;
+mod ledger;
 mod limits;
 mod measures;
 mod moving;

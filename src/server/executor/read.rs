@@ -72,6 +72,7 @@ impl Executor {
         core: &Core,
         principal: &Principal,
     ) -> Result<Option<String>> {
+        let core = &Core { salt: self.kernel.ids.salt(), ..core.clone() };
         let event = creation(core, principal);
         self.room_for(scope).await?;
         self.directory.register(&self.kernel, scope).await?;

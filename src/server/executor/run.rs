@@ -17,7 +17,7 @@ use super::request::{
 };
 use super::turns::Turn;
 use crate::executor::limits::PARTS_MS_MAX;
-use crate::store::{self, Applied, Fault, Record, Replay, apply};
+use crate::store::{self, Applied, Broken, Fault, Record, Replay, apply};
 use vctx_base::clock::{self, iso8601};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
@@ -449,6 +449,14 @@ impl<'a> Run<'a> {
             Ok(Applied::Raced) => {
                 executor.kernel.cores.drop(key);
                 self.recompute().await.map(|()| None)
+            }
+            Ok(Applied::Unsealed) => {
+                executor.kernel.cores.drop(key);
+                match store::adopt(&executor.kernel.rw, &self.scope).await {
+                    Ok(_) => self.recompute().await.map(|()| None),
+                    Err(Broken::Store(fault)) => self.repeat(fault).await,
+                    Err(Broken::Other(error)) => Err(error),
+                }
             }
             Ok(Applied::Unknown) => {
                 executor.kernel.cores.drop(key);

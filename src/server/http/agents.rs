@@ -87,6 +87,14 @@ pub(super) async fn messages(caller: Caller) -> Result<Value> {
     caller.executor().messages(&caller.principal, &caller.agent, from, limit).await
 }
 
+pub(super) async fn ledger(caller: Caller) -> Result<Value> {
+    caller.executor().ledger(&caller.principal, &caller.agent).await
+}
+
+pub(super) async fn ledgers(caller: Caller) -> Result<Value> {
+    caller.executor().ledgers(&caller.principal).await
+}
+
 pub(super) async fn history(caller: Caller) -> Result<Value> {
     let (from, limit) = caller.page("from_version")?;
     caller.executor().history(&caller.principal, &caller.agent, from, limit).await

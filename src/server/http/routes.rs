@@ -79,6 +79,8 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1),
+        Route::read("/v1/ledgers", "The public key of the server's checkpoints, and the agents that have a signed ledger but are not in the database", agents::ledgers),
+        Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger),
         Route::read("/v1/agents/{agent}/quarantine", "The tainted items: position, rules and length of each; with `id`, one item and its text", agents::quarantine)
             .query("id", "one item instead of the list", bodies.text("item"))
             .query("after", "`next` of the previous page", json!({"type": "string", "pattern": "^(m[.][0-9]{1,19}|p[.][A-Za-z0-9]*)?$"}))

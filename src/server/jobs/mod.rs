@@ -1,5 +1,6 @@
 //! The background jobs of a server: the runner, and one file for each job.
 
+mod checkpoints;
 mod forgettings;
 mod recall_vectors;
 mod reindex;
@@ -8,6 +9,7 @@ mod runner;
 mod sweep;
 mod ticks;
 
+pub use checkpoints::Signing;
 pub use forgettings::Forgettings;
 pub use recall_vectors::RecallVectors;
 pub use reindex::Reindex;

@@ -1,12 +1,15 @@
 //! Stores the archive: loads its state before an ingest, and writes the archive's part of an
 //! ingest's transaction.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::db::{Admin, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
+use super::ledger::{Touched, Written, salt};
 use super::query::queries;
 use super::transaction::Stream;
 use crate::limits::ARCHIVAL_TAIL_MS;
@@ -16,6 +19,7 @@ use vctx_core::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
 };
 use vctx_core::memory::core::Core;
+use vctx_core::memory::export::RowKind;
 use vctx_core::search::{
     ListMeasurement, LookCounts, NearPlan, NearQuery, NearResult, NearRows, WordQuery, WordResult,
 };
@@ -430,15 +434,23 @@ pub async fn passages(ro: &Ro, scope: &Scope, keys: &[String]) -> Result<Vec<Fou
 
 /// Removes the chunks of a document's earlier ingest and the edges from them. Edges to a chunk stay
 /// if the chunk is written again.
-async fn trim(stream: &Stream<'_>, rw: &Rw, scope: &Scope, ingest: &Ingest) -> Result<()> {
+async fn trim(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    ingest: &Ingest,
+    written: &mut Written<'_>,
+) -> Result<()> {
     let doc_id = &ingest.manifest.doc_id;
     let kept: Vec<&str> = ingest.passages.iter().map(|p| p.key.as_str()).collect();
     let mut trims = 0;
     loop {
         let cited = binds!(scope; doc_id, kept, limit = CITES_TRIM_ROWS, sync = rw.sync);
-        let gone: Vec<Value> = stream.rows(CITES_TRIM, cited).await?;
+        let gone: Vec<Touched> = stream.rows(CITES_TRIM, cited).await?;
+        let removed = gone.len() as u64;
+        written.touched(gone)?;
         trims += 1;
-        if (gone.len() as u64) < CITES_TRIM_ROWS {
+        if removed < CITES_TRIM_ROWS {
             break;
         }
         if trims == CITES_TRIMS_MAX {
@@ -449,7 +461,7 @@ async fn trim(stream: &Stream<'_>, rw: &Rw, scope: &Scope, ingest: &Ingest) -> R
         }
     }
     for query in [DERIVED_TRIM, TRIM] {
-        stream.rows::<Value>(query, binds!(scope; doc_id, sync = rw.sync)).await?;
+        written.touched(stream.rows(query, binds!(scope; doc_id, sync = rw.sync)).await?)?;
     }
     Ok(())
 }
@@ -488,28 +500,62 @@ pub(super) async fn write(
     rw: &Rw,
     scope: &Scope,
     ingest: &Ingest,
+    written: &mut Written<'_>,
 ) -> Result<bool> {
     if let Some(setting) = &ingest.setting {
         stream.rows::<Value>(SETTING, binds!(none; setting, sync = rw.sync)).await?;
     }
     if ingest.fate != Fate::New {
-        trim(stream, rw, scope, ingest).await?;
+        trim(stream, rw, scope, ingest, written).await?;
     }
     if let Some(upload) = &ingest.upload {
         stream.rows::<Value>(PART_TRIM, binds!(scope; upload, sync = rw.sync)).await?;
     }
     if ingest.fate == Fate::Removed {
         let binds = binds!(scope; manifest_key = ingest.manifest.key, sync = rw.sync);
-        stream.rows::<Value>(MANIFEST_REMOVE, binds).await?;
+        written.touched(stream.rows(MANIFEST_REMOVE, binds).await?)?;
         return Ok(true);
     }
-    for passages in ingest.passages.chunks(INGEST_ROWS) {
+    for some in ingest.passages.chunks(INGEST_ROWS) {
+        let mut passages = Vec::with_capacity(some.len());
+        for passage in some {
+            let mut row = json!(passage);
+            row["salt"] = salt();
+            written.row(RowKind::Passages, &row, None)?;
+            passages.push(row);
+        }
         stream.rows::<Value>(APPEND, binds!(scope; passages, sync = rw.sync)).await?;
     }
-    if !ingest.derived.is_empty() {
-        let binds = binds!(scope; derived = ingest.derived, sync = rw.sync);
-        stream.rows::<Value>(DERIVED, binds).await?;
-    }
-    let binds = binds!(scope; manifest = ingest.manifest, numbers = ingest.numbers, sync = rw.sync);
+    append_derived(stream, rw, scope, ingest, written).await?;
+    let mut manifest = json!(ingest.manifest);
+    manifest["salt"] = salt();
+    written.row(RowKind::Manifests, &manifest, None)?;
+    let binds = binds!(scope; manifest, numbers = ingest.numbers, sync = rw.sync);
     stream.wrote(MANIFEST, binds).await
+}
+
+/// Writes the edges from the chunks of a document to the messages from which they were made, as far
+/// as these messages exist.
+async fn append_derived(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    ingest: &Ingest,
+    written: &mut Written<'_>,
+) -> Result<()> {
+    if ingest.derived.is_empty() {
+        return Ok(());
+    }
+    let binds = binds!(scope; derived = ingest.derived, sync = rw.sync);
+    let keys: BTreeSet<String> = stream.rows(DERIVED, binds).await?.into_iter().collect();
+    for edge in ingest.derived.iter().filter(|edge| keys.contains(&edge.key)) {
+        let chunk = edge.from.trim_start_matches("archival_docs/");
+        let passage = ingest.passages.iter().find(|passage| passage.key == chunk);
+        let mut row = json!(edge);
+        if let Some(passage) = passage {
+            row["chunk"] = json!({"doc_id": passage.doc_id, "chunk_id": passage.chunk_id});
+        }
+        written.row(RowKind::Derived, &row, None)?;
+    }
+    Ok(())
 }

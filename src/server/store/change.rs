@@ -11,15 +11,18 @@ use super::core::Replay;
 use super::db::{Binds, Rw, binds};
 use super::fault::Result;
 use super::forget;
+use super::ledger::{Entry, Touched, Written, salt};
 use super::query::{Query, queries};
 use super::retention;
 use super::schedule;
 use super::transaction::{Committed, Stream};
 use crate::store::limits::BATCH_ROWS;
 use vctx_base::metric;
+use vctx_core::ledger::note::Head;
 use vctx_core::memory::change::{Change, Evict, Part, Recount};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::edges::version_key;
+use vctx_core::memory::export::RowKind;
 use vctx_core::trust::Scope;
 use vctx_core::window::Section;
 
@@ -79,6 +82,8 @@ pub enum Applied {
     Stale,
     /// The agent does not exist; nothing was written.
     NoAgent,
+    /// The agent has no ledger yet; nothing was written.
+    Unsealed,
     /// The agent is moving to another database; nothing was written.
     Leaving,
     /// Another writer was faster; nothing was written.
@@ -91,15 +96,26 @@ pub enum Applied {
 struct Row {
     seen: Option<Replay>,
     rev: Option<String>,
+    /// Number of the ledger's last entry; `None` if the agent has no ledger yet.
+    entries: Option<u64>,
+    /// Hash of the ledger's last entry.
+    head: Option<String>,
     new_rev: Option<String>,
 }
 
 impl Row {
+    /// Returns the head of the ledger before the write, if the write was done.
+    fn before(&self) -> Option<Head> {
+        self.new_rev.as_ref()?;
+        Some(Head { n: self.entries?, hash: self.head.clone()? })
+    }
+
     fn outcome(self) -> Applied {
         match self {
             Self { seen: Some(replay), .. } => Applied::Seen(replay),
             Self { new_rev: Some(rev), .. } => Applied::Written(rev),
             Self { rev: None, .. } => Applied::NoAgent,
+            Self { entries: None, .. } => Applied::Unsealed,
             Self { .. } => Applied::Stale,
         }
     }
@@ -134,8 +150,12 @@ pub async fn apply(
 }
 
 async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied> {
-    let (query, binds) = guarded(rw, scope, change, record);
-    Ok(rw.row::<Row>(query, binds).await?.map_or(Applied::NoAgent, Row::outcome))
+    let (query, binds, text) = guarded(rw, scope, change, record, Written::new(scope))?;
+    let row = rw.row::<Row>(query, binds).await?;
+    if let Some(before) = row.as_ref().and_then(Row::before) {
+        rw.heads.written(scope, before, &text);
+    }
+    Ok(row.map_or(Applied::NoAgent, Row::outcome))
 }
 
 /// Collections that every change may write.
@@ -193,16 +213,22 @@ fn row(part: &Part) -> Option<(&'static str, Value)> {
     }
 }
 
-/// Runs the statements of a part; returns `false` if the database no longer has the rows that the
-/// call read.
-async fn write(part: &Part, stream: &Stream<'_>, rw: &Rw, scope: &Scope) -> Result<bool> {
+/// Runs the statements of a part, and adds the rows that they change to `written`. Returns `false`
+/// if the database no longer has the rows that the call read.
+async fn write(
+    part: &Part,
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    written: &mut Written<'_>,
+) -> Result<bool> {
     match part {
-        Part::Recount(counts) => recount(stream, rw, scope, counts).await,
-        Part::Evict(evict) => log(stream, rw, scope, evict).await,
-        Part::Expire(expire) => retention::expire(stream, rw, scope, expire).await,
-        Part::Forget(step) => forget::forget(stream, rw, scope, step).await,
-        Part::Fire(fired) => schedule::fire(stream, rw, scope, fired).await,
-        Part::Ingest(ingest) => archive::write(stream, rw, scope, ingest).await,
+        Part::Recount(counts) => recount(stream, rw, scope, counts, written).await,
+        Part::Evict(evict) => log(stream, rw, scope, evict, written).await,
+        Part::Expire(expire) => retention::expire(stream, rw, scope, expire, written).await,
+        Part::Forget(step) => forget::forget(stream, rw, scope, step, written).await,
+        Part::Fire(fired) => schedule::fire(stream, rw, scope, fired, written).await,
+        Part::Ingest(ingest) => archive::write(stream, rw, scope, ingest, written).await,
         Part::Recall(_)
         | Part::Page(_)
         | Part::Cite(_)
@@ -220,9 +246,15 @@ async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
         }
     }
     let stream = Stream::begin(rw, &[], &writes).await?;
-    match body(&stream, rw, scope, change, record).await {
+    let mut entry = None;
+    match body(&stream, rw, scope, change, record, &mut entry).await {
         Ok(Applied::Written(rev)) => match stream.commit().await? {
-            Committed::Yes => Ok(Applied::Written(rev)),
+            Committed::Yes => {
+                if let Some((before, text)) = entry {
+                    rw.heads.written(scope, before, &text);
+                }
+                Ok(Applied::Written(rev))
+            }
             Committed::No => Ok(Applied::Raced),
             Committed::Unknown => Ok(Applied::Unknown),
         },
@@ -243,40 +275,65 @@ async fn body(
     scope: &Scope,
     change: &Change,
     record: &Record,
+    entry: &mut Option<(Head, String)>,
 ) -> Result<Applied> {
+    let mut written = Written::new(scope);
     for part in &change.parts {
-        if !write(part, stream, rw, scope).await? {
+        if !write(part, stream, rw, scope, &mut written).await? {
             return Ok(Applied::Raced);
         }
     }
-    let (query, binds) = guarded(rw, scope, change, record);
-    let rows: Vec<Row> = stream.rows(query, binds).await?;
-    Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
+    let (query, binds, text) = guarded(rw, scope, change, record, written)?;
+    let row = stream.rows::<Row>(query, binds).await?.into_iter().next();
+    *entry = row.as_ref().and_then(Row::before).map(|before| (before, text));
+    Ok(row.map_or(Applied::NoAgent, Row::outcome))
 }
 
 /// Writes the new token counts of messages. Always returns `true`.
-async fn recount(stream: &Stream<'_>, rw: &Rw, scope: &Scope, counts: &[Recount]) -> Result<bool> {
+async fn recount(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    counts: &[Recount],
+    written: &mut Written<'_>,
+) -> Result<bool> {
     for batch in counts.chunks(BATCH_ROWS as usize) {
-        stream.rows::<Value>(RECOUNT, binds!(scope; recount = batch, sync = rw.sync)).await?;
+        let binds = binds!(scope; recount = batch, sync = rw.sync);
+        written.touched(stream.rows::<Touched>(RECOUNT, binds).await?)?;
     }
     Ok(true)
 }
 
 /// Writes the recall storage edges of an eviction. Returns `false` if their number differs from the
 /// number of evicted messages.
-async fn log(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> Result<bool> {
+async fn log(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    evict: &Evict,
+    written: &mut Written<'_>,
+) -> Result<bool> {
     let binds = binds!(scope;
         logged_ms = evict.logged_ms, head_seq = evict.head_seq, new_head_seq = evict.new_head_seq,
         batch_id = evict.batch_id, summary_rev = evict.summary_rev, sync = rw.sync
     );
-    let written: Vec<u64> = stream.rows(RECALL_APPEND, binds).await?;
-    Ok(written.len() as u64 == evict.evicted_count)
+    let edges: Vec<Touched> = stream.rows(RECALL_APPEND, binds).await?;
+    let all = edges.len() as u64 == evict.evicted_count;
+    written.touched(edges)?;
+    Ok(all)
 }
 
-/// Returns the query of the guarded write, and its bind variables. A change with a prompt uses a
-/// separate query, which writes two more collections, so that other calls do not lock these
-/// collections.
-fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, Binds) {
+/// Returns the query of the guarded write, its bind variables, and the text that the hash of the
+/// ledger's entry covers. `written` has the rows that the
+/// statements before it changed. A change with a prompt uses a separate query, which writes two more
+/// collections, so that other calls do not lock these collections.
+fn guarded(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+    mut written: Written<'_>,
+) -> Result<(Query, Binds, String)> {
     let mut rows = BTreeMap::from(["recall", "pages", "cites", "folded"].map(|n| (n, Vec::new())));
     let mut query = CHANGE;
     for part in &change.parts {
@@ -285,19 +342,58 @@ fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, 
             rows.entry("prompts").or_default();
             rows.entry("tool_sets").or_default();
         }
-        if let Some((bind, value)) = row(part) {
+        if let Some((bind, mut value)) = row(part) {
+            seal(part, &mut value, change, &mut written)?;
             rows.entry(bind).or_default().push(value);
         }
     }
-    let mut binds = bound(rw, scope, change, record);
+    let (mut binds, text) = bound(rw, scope, change, record, written)?;
     binds.0.extend(rows.into_iter().map(|(bind, rows)| (bind, Value::Array(rows))));
-    (query, binds)
+    Ok((query, binds, text))
 }
 
-fn bound(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
+/// Adds the row of a part to the written rows. A new prompt gets a salt.
+fn seal(part: &Part, row: &mut Value, change: &Change, written: &mut Written<'_>) -> Result<()> {
+    match part {
+        Part::Recall(edge) => {
+            let message = change.messages.iter().find(|message| message.key == edge.key);
+            let salt = message.map(|message| message.salt.as_str());
+            written.row(RowKind::Recall, row, salt)
+        }
+        Part::Cite(_) => written.row(RowKind::Cites, row, None),
+        Part::Fold(_) => written.row(RowKind::Derived, row, None),
+        Part::Prompt(_) if row.get("turn").is_some() => {
+            row["salt"] = salt();
+            written.row(RowKind::Prompts, row, None)
+        }
+        Part::Prompt(_) => {
+            // The outcome of a prompt is a patch, which names the prompt only by its key.
+            let mut whole = row.clone();
+            let turn = row["_key"].as_str().and_then(|key| key.rsplit(':').next()?.parse().ok());
+            whole["turn"] = turn.unwrap_or(0_u64).into();
+            written.row(RowKind::Prompts, &whole, None)
+        }
+        Part::ToolSet(_) => written.row(RowKind::ToolSets, row, None),
+        Part::Page(_)
+        | Part::Recount(_)
+        | Part::Evict(_)
+        | Part::Expire(_)
+        | Part::Forget(_)
+        | Part::Fire(_)
+        | Part::Ingest(_) => Ok(()),
+    }
+}
+
+fn bound(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+    mut written: Written<'_>,
+) -> Result<(Binds, String)> {
     let mut replay = json!({
         "_key": record.replay_key, "key": record.key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
-        "created_at": record.created_at, "expires_at": record.expires_at,
+        "created_at": record.created_at, "expires_at": record.expires_at, "salt": salt(),
     });
     if let Some(part) = record.part {
         replay["part"] = part.into();
@@ -316,12 +412,24 @@ fn bound(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
         .flatten()
         .map(String::as_str)
         .collect();
-    binds!(scope;
+    let response = Value::Object(record.response.clone());
+    written.row(RowKind::Core, &json!(change.after), None)?;
+    for message in &change.messages {
+        written.row(RowKind::Messages, &json!(message), None)?;
+    }
+    for version in &kept {
+        written.row(RowKind::Versions, version, None)?;
+    }
+    let mut answer = replay.clone();
+    answer["response"] = response.clone();
+    written.row(RowKind::Answers, &answer, None)?;
+    let Entry { row: entry, text, others: events } = written.entry(&change.events)?;
+    let binds = binds!(scope;
         replay_keys, expected_rev = change.before.rev,
-        core = Value::Object(patch), replay, response = Value::Object(record.response.clone()),
-        messages = change.messages, kept = Value::Array(kept), events = change.events,
-        sync = rw.sync
-    )
+        core = Value::Object(patch), replay, response, messages = change.messages,
+        kept = Value::Array(kept), events, entry, entry_text = text, sync = rw.sync
+    );
+    Ok((binds, text))
 }
 
 /// Returns the core's attributes that contain texts of the window's sections.
@@ -333,7 +441,7 @@ fn kept_attributes() -> impl Iterator<Item = (&'static str, fn(&Core) -> Value)>
 /// that old prompts can be rebuilt.
 pub(super) fn kept_of(core: &Core) -> Value {
     let mut kept = json!({"_key": version_key(&core.agent_id, core.version), "agent_id": core.agent_id,
-        "version": core.version});
+        "version": core.version, "salt": core.salt});
     for (name, value) in kept_attributes() {
         kept[name] = value(core);
     }

@@ -2,25 +2,27 @@
 //! stored answer of an earlier call or the queue.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change::kept_of;
 use super::db::{Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
+use super::ledger::Written;
 use super::query::queries;
+use vctx_core::ledger::{self, note::Head};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::Event;
+use vctx_core::memory::export::RowKind;
 use vctx_core::memory::forget::tombstone_key;
 use vctx_core::memory::message::Message;
 use vctx_core::trust::Scope;
 
 queries! {
-    LOAD = "core_load",
+    pub(super) LOAD = "core_load",
     CREATE = "core_create",
     LIST = "core_list",
     COUNT = "core_count",
     CONTEXT = "context_load",
-    NOTE = "event_write",
     EVENTS = "event_list",
     pub(super) VERSIONS = "version_list",
     DEAD_CHAINS = "core_dead_chains",
@@ -91,13 +93,23 @@ pub async fn create(
         forgotten: bool,
         elsewhere: bool,
     }
+    let kept = kept_of(core);
+    let mut written = Written::new(scope);
+    written.row(RowKind::Core, &json!(core), None)?;
+    written.row(RowKind::Versions, &kept, None)?;
+    let entry = written.entry(std::slice::from_ref(event))?;
+    let genesis = Head { n: 0, hash: ledger::genesis(core.sealed_as()) };
+    let text = entry.text.clone();
     let binds = binds!(scope;
-        core, kept = kept_of(core), event, tombstone = tombstone_key(scope.key()), place,
+        core, kept, event = entry.after(scope, &genesis), tombstone = tombstone_key(scope.key()), place,
         sync = rw.sync
     );
     match rw.rows::<Row>(CREATE, binds).await {
         Ok(rows) => match rows.into_iter().next() {
-            Some(Row { rev: Some(rev), .. }) => Ok(Created::Made(rev)),
+            Some(Row { rev: Some(rev), .. }) => {
+                rw.heads.written(scope, genesis, &text);
+                Ok(Created::Made(rev))
+            }
             Some(Row { forgotten: true, .. }) => Ok(Created::Forgotten),
             Some(Row { elsewhere: true, .. }) => Ok(Created::Elsewhere),
             _ => Err(Fault::new(FaultKind::Garbage, "core_create returned no core and no reason")),
@@ -145,9 +157,4 @@ pub async fn load_context(
         queue: Vec<Message>,
     }
     Ok(ro.row::<Row>(CONTEXT, binds!(scope; limit)).await?.map(|row| (row.core, row.queue)))
-}
-
-/// Writes an event that is not part of a change of the agent's memory.
-pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
-    rw.rows::<Value>(NOTE, binds!(scope; event, sync = rw.sync)).await.map(|_| ())
 }

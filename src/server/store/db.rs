@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fault::{Fault, FaultKind, Result};
+use super::heads::Heads;
 use super::query::Query;
 use super::uds::UdsClient;
 use crate::store::limits::BATCH_ROWS;
@@ -54,6 +55,8 @@ pub struct Ro {
 pub struct Rw {
     pub(super) link: Link,
     pub(super) sync: bool,
+    /// Heads of ledgers that no checkpoint has signed yet.
+    pub heads: Heads,
 }
 
 /// An administrator's connection, for setup and self-checks.
@@ -290,6 +293,7 @@ pub(super) fn num_of(answer: &Value) -> u16 {
 }
 
 /// Bind variables of a query.
+#[derive(Clone)]
 pub(super) struct Binds(pub(super) HashMap<&'static str, Value>);
 
 /// Makes the bind variables of a query: `binds!(scope; name, name = value)`. In place of the scope,
@@ -377,7 +381,7 @@ impl Rw {
     pub async fn connect(settings: &Settings) -> Result<Self> {
         let link =
             Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
-        Ok(Self { link, sync: settings.sync })
+        Ok(Self { link, sync: settings.sync, heads: Heads::default() })
     }
 
     /// Checks whether the database answers on the write socket.

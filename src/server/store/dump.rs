@@ -10,6 +10,7 @@
 //! caller begins the export again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::db::{Binds, Link, Ro, Rw, binds, must};
 use super::fault::{Fault, FaultKind};
+use super::ledger_check::computed_fault;
 use super::owned::OWNED;
 use super::query::{Query, queries};
 use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
@@ -37,17 +39,17 @@ const EXPORT_PAGES_MAX: usize = 10_000_000;
 
 queries! {
     CORE = "export_core",
-    VERSIONS = "export_versions",
-    MESSAGES = "export_messages",
+    pub(super) VERSIONS = "export_versions",
+    pub(super) MESSAGES = "export_messages",
     RECALL = "export_recall",
     RECALL_VECTORS = "export_recall_vectors",
     DOCUMENTS = "export_documents",
     MANIFESTS = "export_manifests",
     PASSAGES = "export_passages",
     SOURCES = "export_sources",
-    SUMMARIES = "export_summaries",
-    CITES = "export_cites",
-    PROMPTS = "export_prompts",
+    pub(super) SUMMARIES = "export_summaries",
+    pub(super) CITES = "export_cites",
+    pub(super) PROMPTS = "export_prompts",
     TOOL_SETS = "export_tool_sets",
     ANSWER_KEYS = "export_answer_keys",
     ANSWERS = "export_answers",
@@ -67,6 +69,16 @@ pub enum Broken {
     Store(Fault),
     /// A row that cannot be read, or an error of the function that receives the rows.
     Other(Error),
+}
+
+impl Broken {
+    /// Returns the fault; an unreadable row counts as an unusable answer of the database.
+    pub(super) fn into_fault(self) -> Fault {
+        match self {
+            Self::Store(fault) => fault,
+            Self::Other(error) => Fault::new(FaultKind::Garbage, error.message),
+        }
+    }
 }
 
 impl From<Fault> for Broken {
@@ -90,7 +102,7 @@ impl From<Broken> for Error {
     }
 }
 
-type Read<T> = std::result::Result<T, Broken>;
+pub(super) type Read<T> = std::result::Result<T, Broken>;
 
 /// An agent's core and owner, which are read before its other rows.
 #[derive(Clone, Debug)]
@@ -109,15 +121,28 @@ pub struct Opened {
 pub struct Dump<'a> {
     link: &'a Link,
     socket: &'static str,
-    scope: &'a Scope,
+    pub(super) scope: &'a Scope,
     transaction: String,
     rows: u64,
+    /// Rows that cannot be exported; `None` if such a row ends the reading with an error.
+    pub(super) unfit: Option<Mutex<Vec<Unfit>>>,
+}
+
+/// A row that cannot be exported.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    /// Kind of the row.
+    pub(super) kind: RowKind,
+    /// Document key of the row.
+    pub(super) key: String,
+    /// Why the row cannot be exported.
+    pub(super) why: String,
 }
 
 #[derive(Deserialize)]
-struct Page {
-    last: Value,
-    rows: Vec<Box<RawValue>>,
+pub(super) struct Page {
+    pub(super) last: Value,
+    pub(super) rows: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -134,9 +159,7 @@ impl<'a> Dump<'a> {
         rw: &'a Rw,
         scope: &'a Scope,
     ) -> std::result::Result<Self, Fault> {
-        let parts = OWNED.iter().filter(|owned| owned.part.is_some());
-        let mut collections: Vec<&str> = parts.map(|owned| owned.collection).collect();
-        collections.push("vctx_meta");
+        let collections = collections();
         let (link, socket, transaction) = match ro.link().begin(&collections).await {
             Ok(transaction) => (ro.link(), "ro", transaction),
             Err(Fault { kind: FaultKind::Arango { status: 403 | 405, .. }, .. }) => {
@@ -144,7 +167,20 @@ impl<'a> Dump<'a> {
             }
             Err(fault) => return Err(fault),
         };
-        Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0 })
+        Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0, unfit: None })
+    }
+
+    /// Reads inside a running transaction of the write socket.
+    pub(super) fn within(rw: &'a Rw, scope: &'a Scope, transaction: &str) -> Self {
+        let transaction = transaction.to_owned();
+        Self {
+            link: &rw.link,
+            socket: "rw",
+            scope,
+            transaction,
+            rows: EXPORT_PAGE_ROWS.0,
+            unfit: None,
+        }
     }
 
     /// Closes the snapshot.
@@ -173,7 +209,13 @@ impl<'a> Dump<'a> {
         if let Some(Value::String(name)) = core.get("sealed_as") {
             owner.sealed_as.clone_from(name);
         }
-        let core = carry(RowKind::Core, core, &owner)?;
+        let core = match carried(RowKind::Core, core.clone(), &owner) {
+            Ok(core) => core,
+            Err(why) => {
+                self.unfit(RowKind::Core, key.to_owned(), &why)?;
+                core
+            }
+        };
         let chain_head = core["chain"]["head"].as_str().unwrap_or_default().to_owned();
         Ok(Opened { owner, core: Some(core), chain_head, versions_after: 0 })
     }
@@ -222,7 +264,60 @@ impl<'a> Dump<'a> {
         Ok(keys.into_iter().map(|record| record.doc_key).collect())
     }
 
-    async fn inside<R: DeserializeOwned>(
+    fn unfit(&self, part: RowKind, key: String, why: &str) -> Result<()> {
+        let Some(unfit) = &self.unfit else {
+            let text = format!("a row of {} {why}: it cannot be exported", part.collection());
+            return Err(Error::new(Code::Internal, text));
+        };
+        let one = Unfit { kind: part, key, why: why.to_owned() };
+        unfit.lock().expect("no holder panics").push(one);
+        Ok(())
+    }
+
+    pub(super) fn give(
+        &self,
+        part: RowKind,
+        rows: Vec<Box<RawValue>>,
+        owner: &Owner,
+        sink: &mut Sink<'_>,
+    ) -> Read<()> {
+        let rows: Read<Vec<Row>> = rows.iter().map(|row| object(row)).collect();
+        self.give_objects(part, rows?, owner, sink)
+    }
+
+    fn give_objects(
+        &self,
+        part: RowKind,
+        rows: Vec<Row>,
+        owner: &Owner,
+        sink: &mut Sink<'_>,
+    ) -> Read<()> {
+        let mut fit = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            let key = row.get("_key").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if self.unfit.is_some()
+                && let Some(why) = computed_fault(part, &mut row)
+            {
+                self.unfit(part, key.clone(), why)?;
+            }
+            match carried(part, row, owner) {
+                Ok(row) => fit.push(row),
+                Err(why) => self.unfit(part, key, &why)?,
+            }
+        }
+        if self.unfit.is_some() {
+            return fit.into_iter().try_for_each(|row| Ok(sink(part, row)?));
+        }
+        let sorted = in_order(part, fit).map_err(|why| {
+            Error::new(Code::Internal, format!("a row of {} {why}", part.collection()))
+        })?;
+        for row in sorted {
+            sink(part, row)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn inside<R: DeserializeOwned>(
         &self,
         query: Query,
         binds: Binds,
@@ -231,7 +326,7 @@ impl<'a> Dump<'a> {
         self.link.rows_inside(&self.transaction, query, binds).await
     }
 
-    async fn page(&self, query: Query, binds: Binds) -> Read<Page> {
+    pub(super) async fn page(&self, query: Query, binds: Binds) -> Read<Page> {
         Ok(must(self.inside(query, binds).await?.into_iter().next(), query)?)
     }
 
@@ -239,7 +334,7 @@ impl<'a> Dump<'a> {
     /// number of rows on this page depends on the size of the rows on earlier pages. If the
     /// database's answer is too long for the HTTP client, the function requests a page with fewer
     /// rows.
-    async fn behind(&mut self, query: Query, after: &Value) -> Read<Page> {
+    pub(super) async fn behind(&mut self, query: Query, after: &Value) -> Read<Page> {
         loop {
             let binds = binds!(self.scope; after = after.clone(), limit = self.rows);
             match self.page(query, binds).await {
@@ -259,7 +354,7 @@ impl<'a> Dump<'a> {
     }
 
     /// Reads all rows of one kind page by page, in ascending order of the number that each row has.
-    async fn numbered(
+    pub(super) async fn numbered(
         &mut self,
         part: RowKind,
         query: Query,
@@ -270,7 +365,7 @@ impl<'a> Dump<'a> {
         let mut after = json!(after);
         for _ in 0..EXPORT_PAGES_MAX {
             let page = self.behind(query, &after).await?;
-            give(part, page.rows, owner, sink)?;
+            self.give(part, page.rows, owner, sink)?;
             match page.last {
                 Value::Null => return Ok(()),
                 last => after = last,
@@ -280,7 +375,7 @@ impl<'a> Dump<'a> {
     }
 
     /// Returns the agent's document names in byte order, independent of the database's collation.
-    async fn documents(&mut self) -> Read<Vec<String>> {
+    pub(super) async fn documents(&mut self) -> Read<Vec<String>> {
         let mut found: BTreeSet<String> = BTreeSet::new();
         let mut after = json!("");
         for _ in 0..EXPORT_PAGES_MAX {
@@ -298,7 +393,7 @@ impl<'a> Dump<'a> {
         Err(endless(RowKind::Manifests))
     }
 
-    async fn manifests(
+    pub(super) async fn manifests(
         &self,
         documents: &[String],
         owner: &Owner,
@@ -306,19 +401,24 @@ impl<'a> Dump<'a> {
     ) -> Read<()> {
         for some in documents.chunks(EXPORT_PAGE_ROWS.1 as usize) {
             let binds = binds!(self.scope; documents = some);
-            give(RowKind::Manifests, self.page(MANIFESTS, binds).await?.rows, owner, sink)?;
+            self.give(RowKind::Manifests, self.page(MANIFESTS, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
 
-    async fn passages(&self, documents: &[String], owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+    pub(super) async fn passages(
+        &self,
+        documents: &[String],
+        owner: &Owner,
+        sink: &mut Sink<'_>,
+    ) -> Read<()> {
         for document in documents {
             let mut after = json!(-1);
             loop {
                 let binds = binds!(self.scope; doc_id = document, after, limit = PASSAGE_ROWS);
                 let page = self.page(PASSAGES, binds).await?;
                 let full = page.rows.len() as u64 == PASSAGE_ROWS;
-                give(RowKind::Passages, page.rows, owner, sink)?;
+                self.give(RowKind::Passages, page.rows, owner, sink)?;
                 after = page.last;
                 // This loop always ends, since each page begins after the last chunk of the
                 // previous page.
@@ -330,10 +430,15 @@ impl<'a> Dump<'a> {
         Ok(())
     }
 
-    async fn sources(&self, documents: &[String], owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+    pub(super) async fn sources(
+        &self,
+        documents: &[String],
+        owner: &Owner,
+        sink: &mut Sink<'_>,
+    ) -> Read<()> {
         for some in documents.chunks(SOURCE_DOCUMENTS) {
             let binds = binds!(self.scope; documents = some);
-            give(RowKind::Derived, self.page(SOURCES, binds).await?.rows, owner, sink)?;
+            self.give(RowKind::Derived, self.page(SOURCES, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
@@ -348,14 +453,14 @@ impl<'a> Dump<'a> {
             digests.iter().map(|digest| format!("{}:{digest}", owner.scope)).collect();
         for some in keys.chunks(EXPORT_PAGE_ROWS.0 as usize) {
             let binds = binds!(self.scope; keys = some);
-            give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
+            self.give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
         }
         Ok(())
     }
 
     /// Returns the document keys of all the agent's call records, each with its idempotency key if
     /// it has one.
-    async fn records(&mut self) -> Read<Vec<Record>> {
+    pub(super) async fn records(&mut self) -> Read<Vec<Record>> {
         let mut found = Vec::new();
         let mut after = json!("");
         for _ in 0..EXPORT_PAGES_MAX {
@@ -386,21 +491,32 @@ impl<'a> Dump<'a> {
         }
         let left = (all - named.len()) as u64;
         let keys: Vec<String> = named.into_values().collect();
-        for some in keys.chunks(ANSWER_ROWS) {
-            let binds = binds!(self.scope; keys = some);
-            give(RowKind::Answers, self.page(ANSWERS, binds).await?.rows, owner, sink)?;
-        }
+        self.answers_of(&keys, owner, sink).await?;
         Ok(left)
     }
 
-    async fn schedules(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+    /// Reads the call records with the given document keys.
+    pub(super) async fn answers_of(
+        &self,
+        keys: &[String],
+        owner: &Owner,
+        sink: &mut Sink<'_>,
+    ) -> Read<()> {
+        for some in keys.chunks(ANSWER_ROWS) {
+            let binds = binds!(self.scope; keys = some);
+            self.give(RowKind::Answers, self.page(ANSWERS, binds).await?.rows, owner, sink)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn schedules(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         let binds = binds!(self.scope; limit = EXPORT_LIST_ROWS);
-        give(RowKind::Schedules, self.page(SCHEDULES, binds).await?.rows, owner, sink)
+        self.give(RowKind::Schedules, self.page(SCHEDULES, binds).await?.rows, owner, sink)
     }
 
     /// Reads events in the order of their timestamps. All events of one timestamp come on one page,
     /// so that they are sorted together.
-    async fn events(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
+    pub(super) async fn events(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         let (mut after, mut limit) = (String::new(), EXPORT_PAGE_ROWS.1);
         for _ in 0..EXPORT_PAGES_MAX {
             let page = self.page(EVENTS, binds!(self.scope; after, limit)).await?;
@@ -420,7 +536,7 @@ impl<'a> Dump<'a> {
             if full && rows.is_empty() {
                 return Err(endless(RowKind::Events));
             }
-            give_objects(RowKind::Events, rows, owner, sink)?;
+            self.give_objects(RowKind::Events, rows, owner, sink)?;
             if !full {
                 return Ok(());
             }
@@ -428,6 +544,12 @@ impl<'a> Dump<'a> {
         }
         Err(endless(RowKind::Events))
     }
+}
+
+/// Returns the collections that a dump reads.
+pub(super) fn collections() -> Vec<&'static str> {
+    let parts = OWNED.iter().filter(|owned| owned.part.is_some());
+    parts.map(|owned| owned.collection).chain(["vctx_meta"]).collect()
 }
 
 /// Number of chunks that one request returns. A chunk's vector has at most a few thousand
@@ -440,10 +562,10 @@ const SOURCE_DOCUMENTS: usize = 32;
 const ANSWER_ROWS: usize = 64;
 
 #[derive(Deserialize)]
-struct Record {
+pub(super) struct Record {
     #[serde(rename = "_key")]
-    doc_key: String,
-    key: Option<String>,
+    pub(super) doc_key: String,
+    pub(super) key: Option<String>,
     part: Option<u64>,
 }
 
@@ -469,29 +591,6 @@ fn object(row: &RawValue) -> Read<Row> {
         Ok(_) => Err(Fault::new(FaultKind::Garbage, "a row is not a JSON object").into()),
         Err(why) => Err(Fault::new(FaultKind::Garbage, format!("a row {why}")).into()),
     }
-}
-
-fn carry(part: RowKind, row: Row, owner: &Owner) -> Result<Row> {
-    carried(part, row, owner).map_err(|why| {
-        let text = format!("a row of {} {why}: it cannot be exported", part.collection());
-        Error::new(Code::Internal, text)
-    })
-}
-
-fn give(part: RowKind, rows: Vec<Box<RawValue>>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
-    let rows: Read<Vec<Row>> = rows.iter().map(|row| object(row)).collect();
-    give_objects(part, rows?, owner, sink)
-}
-
-fn give_objects(part: RowKind, rows: Vec<Row>, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
-    let rows: Result<Vec<Row>> = rows.into_iter().map(|row| carry(part, row, owner)).collect();
-    let sorted = in_order(part, rows?).map_err(|why| {
-        Error::new(Code::Internal, format!("a row of {} {why}", part.collection()))
-    })?;
-    for row in sorted {
-        sink(part, row)?;
-    }
-    Ok(())
 }
 
 /// The rows of one batch, grouped by kind.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::db::{Binds, Ro, Rw, binds};
 use super::fault::Result;
+use super::ledger::{Written, salt};
 use super::query::queries;
 use super::transaction::Stream;
 use crate::limits::FORGET_SCAN_ROWS;
@@ -245,6 +246,7 @@ pub(super) async fn forget(
     rw: &Rw,
     scope: &Scope,
     forget: &Forget,
+    written: &mut Written<'_>,
 ) -> Result<bool> {
     if !note(stream, rw, scope, &forget.row, forget.at).await? {
         return Ok(false);
@@ -264,9 +266,9 @@ pub(super) async fn forget(
         threads = forget.threads, prompts = forget.prompts, noticed = forget.noticed, versions = forget.versions, schedules = forget.schedules,
         tool_sets = forget.tool_sets, beside = forget.beside,
         forgotten_at = forget.row.ended_at.as_deref().unwrap_or(&forget.row.begun_at),
-        sync = rw.sync
+        salt = salt(), sync = rw.sync
     );
-    stream.rows::<Value>(TEXTS, binds).await?;
+    written.touched(stream.rows(TEXTS, binds).await?)?;
     Ok(true)
 }
 
@@ -291,7 +293,13 @@ pub async fn forget_agent(
     row: &Forgetting,
     rev: Option<&str>,
 ) -> Result<AgentForgotten> {
-    Ok(rw.row(AGENT, binds!(scope; row, rev, sync = rw.sync)).await?.unwrap_or_default())
+    let found: Option<AgentForgotten> =
+        rw.row(AGENT, binds!(scope; row, rev, sync = rw.sync)).await?;
+    let found = found.unwrap_or_default();
+    if found.done {
+        rw.heads.gone(scope);
+    }
+    Ok(found)
 }
 
 /// Removes a batch of rows of an agent that has no core any more. Returns the number of removed

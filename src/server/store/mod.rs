@@ -2,13 +2,17 @@
 //! writes.
 
 mod archive;
+mod beside;
 mod change;
 mod core;
 mod db;
 mod dump;
 mod fault;
 mod forget;
+mod heads;
 mod import;
+mod ledger;
+mod ledger_check;
 mod limits;
 mod message;
 mod moving;
@@ -35,7 +39,7 @@ mod writable;
 
 pub use self::core::{
     Created, DeadChain, Loaded, Replay, agents_of, create, dead_chains, events, list, load,
-    load_context, note, versions,
+    load_context, versions,
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
@@ -43,6 +47,7 @@ pub use archive::{
     passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
     vector_rows, vector_setting, worded, write_setting,
 };
+pub use beside::{adopt, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
@@ -52,7 +57,9 @@ pub use forget::{
     due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, note_rows,
     quotes, selected_messages, shown_between, standing, stored_answers, summaries, threaded,
 };
+pub use heads::{Heads, Unsigned, fold_on};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
+pub use ledger_check::check_ledger;
 pub use message::{Listed, page, queue};
 pub use moving::{
     AgentLocation, Arrival, Arrived, DueMove, HoldOutcome, Located, Move, MoveBegun, MoveLook,

@@ -12,10 +12,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::beside::{Beside, beside};
 use super::db::{Ro, Rw, binds, must};
 use super::dump::Row;
 use super::fault::Result;
 use super::import::ImportWriter;
+use super::ledger::Touched;
 use super::query::queries;
 use crate::limits::{MOVE_LEASE_MS, MOVE_MANIFESTS_MAX};
 use crate::store::limits::IMPORT_TRIM_ROWS;
@@ -185,7 +187,13 @@ pub async fn leave(rw: &Rw, scope: &Scope, core: &Core, leaving: &Leaving) -> Re
     let binds = binds!(scope;
         rev = core.rev, moving = leaving, recent_revisions = core.recent_revisions, sync = rw.sync
     );
-    rw.wrote(LEAVE, binds).await
+    let work = Beside { what: "move", writes: &["core_memory"], query: LEAVE, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| {
+        let any = !rows.is_empty();
+        written.touched(rows)?;
+        Ok(any)
+    })
+    .await
 }
 
 /// Unblocks writes to an agent whose move was undone. Returns `false` if this mover had not blocked
@@ -235,7 +243,11 @@ impl ImportWriter<'_> {
     /// another mover owns the move.
     pub async fn depart(&self, to: &str, at: &str) -> Result<bool> {
         let binds = binds!(self.scope; by = self.by, to, at, sync = self.rw.sync);
-        Ok(self.one::<Value>(DEPART, binds).await?.is_some())
+        let done = self.one::<Value>(DEPART, binds).await?.is_some();
+        if done {
+            self.rw.heads.gone(self.scope);
+        }
+        Ok(done)
     }
 
     /// Stores in the marker the rows that will publish the agent. For an agent with documents,

@@ -47,6 +47,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         score::ALL,
         writable::ALL,
         archive::ALL,
+        beside::ALL,
         reindex::ALL,
         page::ALL,
         prompt::ALL,
@@ -54,7 +55,9 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         trace::ALL,
         why::ALL,
         dump::ALL,
+        heads::ALL,
         import::ALL,
+        ledger_check::ALL,
         setup::ALL,
     ]
     .concat()

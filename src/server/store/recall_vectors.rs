@@ -1,18 +1,22 @@
 //! Stores the vectors of recall storage: lists entries that lack vectors, writes vectors, and finds
 //! the passages nearest to a question.
 
+use std::collections::HashMap;
+
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::archive::{INDEX_UNUSABLE, make_vector_index};
-use super::db::{Admin, Ro, Rw, binds};
+use super::beside::{Beside, beside};
+use super::db::{Admin, Binds, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
-use super::query::queries;
+use super::query::{Query, queries};
 use crate::store::limits::{
     INGEST_ROWS, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX,
 };
 use vctx_core::limits::{N_PROBE_DEFAULT, RECALL_NEAR_MAX, RECALL_TAIL_CHARS_MAX};
+use vctx_core::memory::export::RowKind;
 use vctx_core::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
 use vctx_core::search::{NearPlan, RecallEntry};
 use vctx_core::trust::Scope;
@@ -94,12 +98,32 @@ pub async fn unembedded(
     ro.rows(UNEMBEDDED, binds).await
 }
 
+fn work(query: Query, binds: Binds) -> Beside<'static> {
+    Beside { what: "vectors", writes: &["recall_vectors"], query, binds }
+}
+
 /// Writes vectors, the last one first. The vector of an entry's first passage is thus written last:
 /// as soon as it exists, the entry counts as done.
 pub async fn write_recall_vectors(rw: &Rw, scope: &Scope, vectors: &[RecallVector]) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Row {
+        key: String,
+        salt: Option<String>,
+    }
     let backwards: Vec<&RecallVector> = vectors.iter().rev().collect();
     for part in backwards.chunks(INGEST_ROWS) {
-        rw.rows::<Value>(APPEND, binds!(scope; vectors = part, sync = rw.sync)).await?;
+        let binds = binds!(scope; vectors = part, sync = rw.sync);
+        beside(rw, scope, work(APPEND, binds), |rows: Vec<Row>, written| {
+            let salts: HashMap<&str, Option<&str>> =
+                rows.iter().map(|row| (row.key.as_str(), row.salt.as_deref())).collect();
+            for vector in part {
+                if let Some(salt) = salts.get(vector.key.as_str()) {
+                    written.row(RowKind::RecallVectors, &json!(vector), *salt)?;
+                }
+            }
+            Ok(())
+        })
+        .await?;
     }
     Ok(())
 }
@@ -124,7 +148,8 @@ pub async fn trim_recall_vectors(
     let Some(row) = rows.into_iter().next() else { return Ok((0, None)) };
     let gone = row.keys.len() as u64;
     if gone > 0 {
-        rw.rows::<Value>(TRIM, binds!(scope; keys = row.keys, sync = rw.sync)).await?;
+        let binds = binds!(scope; keys = row.keys, sync = rw.sync);
+        beside(rw, scope, work(TRIM, binds), |rows, written| written.touched(rows)).await?;
     }
     // If one entry has more passages than one call examines, the next call continues after this
     // entry.

@@ -6,8 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::archive::{VectorIndexState, index_state};
+use super::beside::{Beside, beside};
 use super::db::{Admin, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
+use super::ledger::Touched;
 use super::query::queries;
 use crate::store::limits::INGEST_ROWS;
 use vctx_core::memory::archive::{Span, VectorSetting};
@@ -148,8 +150,14 @@ pub async fn write_vectors(
         let binds = binds!(scope;
             patches = Value::Array(patches), revision = document.revision, sync = rw.sync
         );
-        let written = rw.rows::<Value>(VECTORS, binds).await?.len();
-        if written < part.len() {
+        let writes = &["archival_docs"];
+        let work = Beside { what: "vectors", writes, query: VECTORS, binds };
+        let all = beside(rw, scope, work, |rows: Vec<Touched>, written| {
+            let all = rows.len() == part.len();
+            written.touched(rows)?;
+            Ok(all)
+        });
+        if !all.await? {
             return Ok(false);
         }
     }

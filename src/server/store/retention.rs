@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::db::{Admin, Ro, Rw, binds};
 use super::fault::Result;
+use super::ledger::{Touched, Written, salt};
 use super::query::queries;
 use super::transaction::Stream;
 use vctx_core::memory::change::Expire;
@@ -28,7 +29,9 @@ queries! {
 }
 
 /// Collections that retention writes, in addition to the collections that every change writes.
-pub(super) const WRITES: [&str; 1] = ["recall_vectors"];
+///
+/// The chunks are only read.
+pub(super) const WRITES: [&str; 2] = ["archival_docs", "recall_vectors"];
 
 const INDEXES: &str = "_api/index?collection=recall_log";
 
@@ -67,20 +70,24 @@ pub(super) async fn expire(
     rw: &Rw,
     scope: &Scope,
     expire: &Expire,
+    written: &mut Written<'_>,
 ) -> Result<bool> {
     #[derive(Deserialize)]
     struct Row {
-        messages: Vec<String>,
+        messages: u64,
+        rows: Vec<Touched>,
     }
     let ids: Vec<String> = expire.keys.iter().map(|key| format!("messages/{key}")).collect();
     let binds = binds!(scope;
         keys = expire.keys, ids, seqs = expire.seqs, versions = expire.versions,
         answers = expire.answers, expired_at = expire.expired_at,
         forgotten = expire.forgotten_version.is_some(),
-        forgotten_version = expire.forgotten_version, sync = rw.sync
+        forgotten_version = expire.forgotten_version, salt = salt(), sync = rw.sync
     );
     let rows: Vec<Row> = stream.rows(EXPIRE, binds).await?;
-    Ok(rows.first().is_some_and(|row| row.messages.len() == expire.keys.len()))
+    let Some(row) = rows.into_iter().next() else { return Ok(false) };
+    written.touched(row.rows)?;
+    Ok(row.messages == expire.keys.len() as u64)
 }
 
 /// Creates or drops recall storage's TTL index, as the policy requires. Returns `true` if anything

@@ -4,11 +4,13 @@
 //! All times come from the database's clock.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::json;
 
-use super::db::{Ro, Rw, binds};
+use super::beside::{Beside, beside};
+use super::db::{Binds, Ro, Rw, binds, must};
 use super::fault::Result;
-use super::query::queries;
+use super::ledger::{Touched, Written, salt};
+use super::query::{Query, queries};
 use super::transaction::Stream;
 use crate::limits::SCHEDULES_PER_AGENT_MAX;
 use vctx_core::memory::schedule::{Schedule, TickResult, TickRun};
@@ -99,14 +101,25 @@ pub struct DueTicks {
 
 /// Creates a schedule, or changes the one with the same name.
 pub async fn put_schedule(rw: &Rw, scope: &Scope, schedule: &Schedule) -> Result<ScheduleOutcome> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[serde(flatten)]
+        outcome: ScheduleOutcome,
+        rows: Vec<Touched>,
+    }
+    let mut row = json!(schedule);
+    row["salt"] = salt();
     let binds = binds!(scope;
-        name = schedule.name, every_ms = schedule.every_ms, at_ms = schedule.at_ms, schedule,
+        name = schedule.name, every_ms = schedule.every_ms, at_ms = schedule.at_ms, schedule = row,
         most = SCHEDULES_PER_AGENT_MAX, sync = rw.sync
     );
-    let rows: Vec<ScheduleOutcome> = rw.rows(PUT, binds).await?;
-    let none =
-        ScheduleOutcome { agent: false, moving: false, others: 0, made: false, schedule: None };
-    Ok(rows.into_iter().next().unwrap_or(none))
+    let work = Beside { what: "schedule", writes: &WRITES, query: PUT, binds };
+    beside(rw, scope, work, |rows: Vec<Row>, written| {
+        let row = must(rows.into_iter().next(), PUT)?;
+        written.touched(row.rows)?;
+        Ok(row.outcome)
+    })
+    .await
 }
 
 /// Returns all schedules of an agent.
@@ -129,7 +142,7 @@ pub async fn looked_at(ro: &Ro, scope: &Scope, name: &str) -> Result<ScheduleSee
 
 /// Removes a schedule. Returns `false` if it does not exist.
 pub async fn remove_schedule(rw: &Rw, scope: &Scope, name: &str) -> Result<bool> {
-    rw.wrote(REMOVE, binds!(scope; name, sync = rw.sync)).await
+    changed(rw, scope, REMOVE, binds!(scope; name, sync = rw.sync)).await
 }
 
 /// Returns due ticks and abandoned runs, the oldest first.
@@ -144,12 +157,16 @@ pub(super) async fn fire(
     rw: &Rw,
     scope: &Scope,
     fired: &TickResult,
+    written: &mut Written<'_>,
 ) -> Result<bool> {
     let binds = binds!(scope;
         name = fired.name, due_ms = fired.due_ms, next_ms = fired.next_ms,
         missed = fired.last.missed, last = fired.last, running = fired.running, sync = rw.sync
     );
-    stream.wrote(FIRED, binds).await
+    let rows: Vec<Touched> = stream.rows(FIRED, binds).await?;
+    let is_fired = !rows.is_empty();
+    written.touched(rows)?;
+    Ok(is_fired)
 }
 
 /// Advances a schedule past a tick whose event already exists.
@@ -160,13 +177,13 @@ pub async fn skip_tick(
     due_ms: u64,
     next_ms: Option<u64>,
 ) -> Result<()> {
-    rw.rows::<Value>(SKIP, binds!(scope; name, due_ms, next_ms, sync = rw.sync)).await.map(|_| ())
+    changed(rw, scope, SKIP, binds!(scope; name, due_ms, next_ms, sync = rw.sync)).await.map(drop)
 }
 
 /// Postpones a tick that could not be fired.
 pub async fn postpone_tick(rw: &Rw, scope: &Scope, tick: &DueTick, wait_ms: u64) -> Result<()> {
     let binds = binds!(scope; name = tick.name, due_ms = tick.due_ms, wait_ms, sync = false);
-    rw.rows::<Value>(POSTPONE, binds).await.map(|_| ())
+    changed(rw, scope, POSTPONE, binds).await.map(drop)
 }
 
 /// Takes or renews the lease of a run. Returns `false` while another server holds it. If two
@@ -181,11 +198,22 @@ pub async fn claim_run(
     let binds = binds!(scope;
         name = run.name, run = run.running.key, owner, lease_ms, sync = false
     );
-    rw.won(CLAIM, binds).await
+    changed(rw, scope, CLAIM, binds).await
 }
 
 /// Records the end of a run.
 pub async fn end_run(rw: &Rw, scope: &Scope, run: &CutRun) -> Result<()> {
     let binds = binds!(scope; name = run.name, run = run.running.key, sync = rw.sync);
-    rw.rows::<Value>(END_RUN, binds).await.map(|_| ())
+    changed(rw, scope, END_RUN, binds).await.map(drop)
+}
+
+/// Runs a query that changes at most one schedule. Returns whether it changed one.
+async fn changed(rw: &Rw, scope: &Scope, query: Query, binds: Binds) -> Result<bool> {
+    let work = Beside { what: "schedule", writes: &WRITES, query, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| {
+        let any = !rows.is_empty();
+        written.touched(rows)?;
+        Ok(any)
+    })
+    .await
 }

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::beside::{Beside, beside};
 use super::db::{Ro, Rw, binds};
 use super::fault::Result;
 use super::query::queries;
@@ -89,7 +90,8 @@ pub async fn threads(
 /// Stores the thread position of a model's answer, unless the answer has one already.
 pub async fn mark_thread(rw: &Rw, scope: &Scope, seq: u64, place: &ThreadPosition) -> Result<()> {
     let binds = binds!(scope; seq, thread = place.thread, follows = place.follows, sync = rw.sync);
-    rw.rows::<Value>(MARK, binds).await.map(|_| ())
+    let work = Beside { what: "thread", writes: &["messages"], query: MARK, binds };
+    beside(rw, scope, work, |rows, written| written.touched(rows)).await
 }
 
 /// Returns the texts of a core that were current just before `moment`.

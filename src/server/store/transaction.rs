@@ -99,6 +99,16 @@ impl<'a> Stream<'a> {
         Ok(!self.rows::<Value>(query, binds).await?.is_empty())
     }
 
+    /// Returns the transaction's id, for reads by other requests.
+    pub(super) fn id(&self) -> Result<&str> {
+        Ok(self.running()?.id())
+    }
+
+    /// Notes that another request has just used the transaction.
+    pub(super) fn touch(&self) {
+        *self.last_used.lock().expect("no holder panics") = clock::now();
+    }
+
     /// Commits the transaction, and then reads its status, since the database may report success
     /// for a late commit without committing.
     pub(super) async fn commit(mut self) -> Result<Committed> {

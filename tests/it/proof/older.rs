@@ -26,6 +26,7 @@ async fn a_prompt_of_before_block_markup_was_escaped_is_put_together_as_it_was_s
     for collection in ["core_memory", "core_versions"] {
         assert!(!database.rows(&unmarked(collection), json!({})).await.is_empty());
     }
+    database.drop_ledger("ada").await;
     let sent = runtime.ask("r1", &json!([])).await["request"].as_str().expect("bytes").to_owned();
     let raw = json!(forged).to_string();
     assert!(sent.contains(raw.trim_matches('"')), "{sent}");

@@ -65,6 +65,10 @@ class Client:
         path = with_query("/v1/agents", {"after": after, "limit": limit})
         return cast(t.Agents, self._json("GET", path))
 
+    def ledgers(self) -> t.Json:
+        """The public key of the server's checkpoints, and signed agents that are not in the database."""
+        return self._json("GET", "/v1/ledgers")
+
     def tools(
         self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
     ) -> t.Json:
@@ -601,6 +605,10 @@ class Agent:
         """A page of the memory's events: figures and ids, never text."""
         query = {"from_ts": from_ts, "limit": limit}
         return cast(t.Events, self._client._json("GET", with_query(f"{self._path}/events", query)))
+
+    def ledger(self) -> t.Json:
+        """The differences between all rows of the agent and the agent's ledger."""
+        return self._client._json("GET", f"{self._path}/ledger")
 
     def history(self, from_version: int = 1, limit: int | None = None) -> t.History:
         """A page of copies of system text, blocks and summary."""

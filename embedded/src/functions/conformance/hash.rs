@@ -15,7 +15,6 @@ use crate::value::Value;
 pub(crate) const TABLE: &[Function] = &[
     pure("MD5", 1, 1, digest::<md5::Md5>, "MD5 in hex"),
     pure("SHA1", 1, 1, digest::<sha1::Sha1>, "SHA-1 in hex"),
-    pure("SHA256", 1, 1, digest::<sha2::Sha256>, "SHA-256 in hex"),
     pure("SHA512", 1, 1, digest::<sha2::Sha512>, "SHA-512 in hex"),
     pure("CRC32", 1, 1, crc32, "CRC-32C in hex"),
     pure("FNV64", 1, 1, fnv64, "FNV-1A 64 in hex"),

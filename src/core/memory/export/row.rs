@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::part::RowKind;
 use super::tally::VectorKind;
+use crate::ledger::entry_key;
 use crate::memory::archive::{attribute, derived, manifest_key, passage_key};
 use crate::memory::edges::{joined_key, version_key};
 use crate::memory::message::TAINT;
@@ -108,6 +109,7 @@ pub fn carried(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
             drop_equal(&mut row, "tenant", &owner.tenant)?;
             Some(schedule_key(scope, text(&row, "name")?))
         }
+        RowKind::Events if row.contains_key("n") => Some(entry_key(scope, number(&row, "n")?)),
         RowKind::Events => None,
     };
     if expected.is_some_and(|expected| expected != key) {
@@ -191,8 +193,13 @@ pub fn settled(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
             row.insert("tenant".into(), owner.tenant.as_str().into());
             key = Some(schedule_key(scope, text(&row, "name")?));
         }
-        // The database assigns new keys to memory events, because no row refers to an event.
-        RowKind::Events => {}
+        // The database assigns new keys to memory events, because no row refers to an event. Only an
+        // entry of the ledger has a key of its own.
+        RowKind::Events => {
+            if row.contains_key("n") {
+                key = Some(entry_key(scope, number(&row, "n")?));
+            }
+        }
     }
     if let Some(key) = key {
         row.insert("_key".into(), key.into());

@@ -1,0 +1,160 @@
+//! Signs and verifies notes with Ed25519. The private key is in a file that only its owner can read.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+use crate::ids::{Ids as _, SystemIds};
+use vctx_core::ledger::note::{
+    ED25519 as ED25519_NUMBER, key_id, public_key_text, signature_line, split_note,
+};
+
+/// Beginning of the text of a private key, as in Go's package `sumdb/note`.
+const PRIVATE: &str = "PRIVATE+KEY+";
+/// Maximum length of the file of a private key, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 4_096;
+/// Number of bytes of the seed of an Ed25519 key.
+const SEED_BYTES: usize = 32;
+
+/// A private key with its name.
+pub struct SigningKey {
+    name: String,
+    pair: Ed25519KeyPair,
+}
+
+impl SigningKey {
+    /// Reads the private key from a file, or makes a key and the file (mode 0600) if there is none.
+    /// An error says what is wrong with the file.
+    pub fn load_or_make(path: &Path) -> Result<Self, String> {
+        match fs::metadata(path) {
+            Ok(there) => Self::load(path, &there),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(path),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    fn load(path: &Path, there: &fs::Metadata) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{} {what}", path.display());
+        if there.permissions().mode() & 0o077 != 0 {
+            return Err(wrong("can be read by others: set its mode to 0600"));
+        }
+        if there.len() > KEY_FILE_BYTES_MAX {
+            return Err(wrong("is longer than a key"));
+        }
+        let text = fs::read_to_string(path).map_err(|error| wrong(&format!("{error}")))?;
+        Self::parse(text.trim()).ok_or_else(|| wrong("is not a private key of Ed25519"))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix(PRIVATE)?.splitn(3, '+');
+        let (name, id, key) = (parts.next()?, parts.next()?, parts.next()?);
+        let key = STANDARD.decode(key).ok()?;
+        let (&ED25519_NUMBER, seed) = key.split_first()? else { return None };
+        let key = Self::of_seed(name, seed)?;
+        (key.id_text() == id).then_some(key)
+    }
+
+    fn of_seed(name: &str, seed: &[u8]) -> Option<Self> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
+        Some(Self { name: name.to_owned(), pair })
+    }
+
+    fn make(path: &Path) -> Result<Self, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let name = format!("vctx-{}", &SystemIds.salt()[..16]);
+        let mut seed = [0_u8; SEED_BYTES];
+        SystemRandom::new().fill(&mut seed).map_err(|error| wrong(&error))?;
+        let key = Self::of_seed(&name, &seed).ok_or_else(|| wrong(&"no key was made"))?;
+        let private = STANDARD.encode([&[ED25519_NUMBER], &seed[..]].concat());
+        let text = format!("{PRIVATE}{name}+{}+{private}\n", key.id_text());
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(path);
+        let written = file.and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        });
+        match written {
+            Ok(()) => Ok(key),
+            Err(error) => Err(wrong(&error)),
+        }
+    }
+
+    fn id_text(&self) -> String {
+        format!("{:08x}", u32::from_be_bytes(key_id(&self.name, self.public())))
+    }
+
+    fn public(&self) -> &[u8] {
+        self.pair.public_key().as_ref()
+    }
+
+    /// Returns the name of the key.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the text of the public key, with which others verify notes.
+    pub fn public_text(&self) -> String {
+        public_key_text(&self.name, self.public())
+    }
+
+    /// Returns a note: the text, an empty line and the signature.
+    pub fn note(&self, text: &str) -> String {
+        let signature = self.pair.sign(text.as_bytes());
+        format!("{text}\n{}", signature_line(&self.name, self.public(), signature.as_ref()))
+    }
+
+    /// Returns the text of a note that this key signed. An error says what is wrong.
+    pub fn verified(&self, note: &str) -> Result<String, String> {
+        verified(note, &self.name, self.public())
+    }
+}
+
+/// Returns the text of a note with a valid signature of the given key. An error says what is wrong.
+pub fn verified(note: &str, name: &str, public: &[u8]) -> Result<String, String> {
+    let (text, signature) = split_note(note, name, public)?;
+    UnparsedPublicKey::new(&ED25519, public)
+        .verify(text.as_bytes(), &signature)
+        .map_err(|_| "has a signature that does not hold")?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vctx_core::ledger::note::read_public_key;
+
+    #[test]
+    fn a_note_of_another_program_is_verified() {
+        // The example in the documentation of Go's package `sumdb/note`.
+        let key = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
+        let note = "If you think cryptography is the answer to your problem,\n\
+            then you don't know what your problem is.\n\n\
+            \u{2014} PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n";
+        let (name, public) = read_public_key(key).unwrap();
+        assert!(verified(note, &name, &public).unwrap().starts_with("If you think"));
+        let forged = note.replace("answer", "cause");
+        assert!(verified(&forged, &name, &public).unwrap_err().contains("does not hold"));
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_kept_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let made = SigningKey::load_or_make(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let again = SigningKey::load_or_make(&path).unwrap();
+        assert_eq!(again.public_text(), made.public_text());
+        assert_eq!(again.verified(&made.note("text\n")), Ok("text\n".into()));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(SigningKey::load_or_make(&path).err().unwrap().contains("0600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "PRIVATE+KEY+x+00000000+AQ==\n").unwrap();
+        assert!(SigningKey::load_or_make(&path).is_err());
+    }
+}

@@ -1,0 +1,337 @@
+//! Folds the entries of a ledger to the expected digest of each row, and compares these digests
+//! with the rows that exist.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::item::{Item, RowState, Shape};
+use super::note::Head;
+use super::{genesis, link, text_of};
+use crate::memory::export::RowKind;
+
+type Row = Map<String, Value>;
+
+/// Maximum number of differences that a fold reports one by one; the others are only counted.
+const DIFFERENCES_MAX: usize = 1_000;
+
+/// How a row or an entry differs from what the ledger says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The row is not the row that the ledger describes.
+    Changed,
+    /// The ledger describes a row that does not exist.
+    Missing,
+    /// A row exists that the ledger does not describe.
+    Extra,
+    /// An entry does not follow from the entry before it, or an entry is missing.
+    Chain,
+    /// A row or an entry cannot be read.
+    Shape,
+}
+
+impl Wrong {
+    /// Returns the name of this kind of difference.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Chain => "chain",
+            Self::Shape => "shape",
+        }
+    }
+}
+
+/// A difference between the ledger and the rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Kind of the difference.
+    pub wrong: Wrong,
+    /// Collection of the row.
+    pub collection: &'static str,
+    /// Name of the row: its number, or its names; `entry` and a number for an entry.
+    pub row: String,
+    /// What differs, as a sentence without an end.
+    pub what: String,
+}
+
+/// A row that exists.
+#[derive(Debug)]
+struct Found {
+    digest: String,
+    /// Readable name of the row; empty if the identity is readable.
+    name: String,
+}
+
+/// The newest statement of the ledger about a row.
+#[derive(Debug)]
+struct Expected {
+    digest: String,
+    until: Option<u64>,
+    n: u64,
+}
+
+/// The result of a fold.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// Number of entries; 0 if the agent has no ledger.
+    pub entries: u64,
+    /// Hash of the last entry, or the hash before the first entry.
+    pub head: String,
+    /// Number of rows that agree with the ledger.
+    pub rows: u64,
+    /// The differences, at most [`DIFFERENCES_MAX`] of them.
+    pub differences: Vec<Difference>,
+    /// Number of further differences.
+    pub more: u64,
+}
+
+/// Collects the rows and entries of one agent.
+#[derive(Debug, Default)]
+pub struct Fold {
+    found: HashMap<(Shape, String), Found>,
+    events: HashMap<String, u64>,
+    entries: BTreeMap<u64, Row>,
+    /// Salt and time of each message, by seq.
+    messages: HashMap<u64, (String, String)>,
+    /// Whether the core has a salt, which means that the agent must have a ledger.
+    has_salt: bool,
+    folded: Folded,
+}
+
+impl Fold {
+    /// Adds a row in the form of an export. The messages must come before the rows of recall
+    /// storage.
+    pub fn row(&mut self, kind: RowKind, row: &Row) {
+        let seq = row.get("seq").and_then(Value::as_u64);
+        let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+        if kind == RowKind::Messages
+            && let Some(seq) = seq
+        {
+            self.messages.insert(seq, (text("salt").to_owned(), text("created_at").to_owned()));
+        }
+        if kind == RowKind::Core {
+            self.has_salt = !text("salt").is_empty();
+        }
+        if kind == RowKind::Events && row.contains_key("n") {
+            return self.entry(row);
+        }
+        let salt = match kind {
+            RowKind::Recall | RowKind::RecallVectors => {
+                seq.and_then(|seq| self.messages.get(&seq)).map(|(salt, _)| salt.as_str())
+            }
+            _ => None,
+        };
+        match Item::of_export(kind, row, salt) {
+            Ok(items) => items.into_iter().for_each(|item| self.item(item, row)),
+            Err(why) => self.differ(Wrong::Shape, kind.collection(), String::new(), why),
+        }
+    }
+
+    fn item(&mut self, item: Item, row: &Row) {
+        let RowState::Is { digest, .. } = item.state else { return };
+        if item.shape.kind() == RowKind::Events {
+            *self.events.entry(digest).or_default() += 1;
+            return;
+        }
+        let found = Found { digest, name: name_of(item.shape.kind(), row) };
+        if let Some(earlier) = self.found.insert((item.shape, item.id.clone()), found) {
+            let name = readable(&item.id, &earlier.name);
+            self.differ(Wrong::Extra, item.shape.kind().collection(), name, "exists twice".into());
+        }
+    }
+
+    fn entry(&mut self, row: &Row) {
+        let Some(n) = row.get("n").and_then(Value::as_u64) else {
+            let what = "has a number that is not whole".to_owned();
+            return self.differ(Wrong::Shape, ENTRIES, "entry".into(), what);
+        };
+        if self.entries.insert(n, row.clone()).is_some() {
+            self.differ(Wrong::Extra, ENTRIES, format!("entry {n}"), "exists twice".into());
+        }
+    }
+
+    fn differ(&mut self, wrong: Wrong, collection: &'static str, row: String, what: String) {
+        if self.folded.differences.len() == DIFFERENCES_MAX {
+            self.folded.more += 1;
+            return;
+        }
+        self.folded.differences.push(Difference { wrong, collection, row, what });
+    }
+
+    /// Compares the rows with the entries. `sealed_as` is the name that the digests of the agent's
+    /// messages contain, and `now_s` the time in seconds since 1970. Entries of recall storage may
+    /// be missing if their message is older than `recall_before`; an empty text means that none may
+    /// be missing. `signed` is a head of the ledger that was signed before, if any.
+    pub fn finish(
+        mut self,
+        sealed_as: &str,
+        now_s: u64,
+        recall_before: &str,
+        signed: Option<&Head>,
+    ) -> Folded {
+        let mut expected: HashMap<(Shape, String), Expected> = HashMap::new();
+        let mut events: HashMap<String, (u64, u64)> = HashMap::new();
+        let mut head = genesis(sealed_as);
+        let mut next = 1;
+        for (n, row) in std::mem::take(&mut self.entries) {
+            if n != next {
+                let name = format!("entry {next}");
+                let what = match n - 1 {
+                    last if last == next => "is missing".to_owned(),
+                    last => format!("is missing, as are all entries up to {last}"),
+                };
+                self.differ(Wrong::Chain, ENTRIES, name, what);
+            } else if row.get("hash").and_then(Value::as_str)
+                != Some(link(&head, n, &text_of(&row)).as_str())
+            {
+                let what = "does not follow from the entry before it".to_owned();
+                self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
+            }
+            next = n + 1;
+            head = row.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if signed.is_some_and(|signed| signed.n == n && signed.hash != head) {
+                let what = "is not the entry that was signed".to_owned();
+                self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
+            }
+            let items = row.get("rows").and_then(Value::as_array).map(Vec::as_slice);
+            for item in items.unwrap_or_default() {
+                match item.as_str().and_then(Item::parse) {
+                    Some(item) => expect(&mut expected, &mut events, item, n),
+                    None => {
+                        let what = "lists a row that cannot be read".to_owned();
+                        self.differ(Wrong::Shape, ENTRIES, format!("entry {n}"), what);
+                    }
+                }
+            }
+        }
+        self.folded.entries = next - 1;
+        self.folded.head = head;
+        if let Some(signed) = signed.filter(|signed| signed.n >= next) {
+            let what = format!("is missing: the ledger was signed up to entry {}", signed.n);
+            self.differ(Wrong::Chain, ENTRIES, format!("entry {next}"), what);
+        }
+        if next == 1 && !self.has_salt && signed.is_none() {
+            // An earlier program version wrote the agent, so there is nothing to compare.
+            self.folded.differences.clear();
+            return self.folded;
+        }
+        self.compare(expected, now_s, recall_before);
+        self.compare_events(events);
+        self.folded.differences.sort_by(|a, b| (a.collection, &a.row).cmp(&(b.collection, &b.row)));
+        self.folded
+    }
+
+    fn compare(
+        &mut self,
+        expected: HashMap<(Shape, String), Expected>,
+        now_s: u64,
+        recall_before: &str,
+    ) {
+        let mut found = std::mem::take(&mut self.found);
+        for ((shape, id), expected) in expected {
+            let collection = shape.kind().collection();
+            match found.remove(&(shape, id.clone())) {
+                Some(found) if found.digest == expected.digest => self.folded.rows += 1,
+                Some(found) => {
+                    let what = format!("is not the row that entry {} describes", expected.n);
+                    self.differ(Wrong::Changed, collection, readable(&id, &found.name), what);
+                }
+                None if expected.until.is_some_and(|until| until <= now_s) => {}
+                None if self.expired(shape, &id, recall_before) => {}
+                None => {
+                    let what = format!("is missing, but entry {} describes it", expected.n);
+                    self.differ(Wrong::Missing, collection, id, what);
+                }
+            }
+        }
+        for ((shape, id), found) in found {
+            let what = "is described by no entry".to_owned();
+            let name = readable(&id, &found.name);
+            self.differ(Wrong::Extra, shape.kind().collection(), name, what);
+        }
+    }
+
+    /// Returns whether retention may have removed this row of recall storage.
+    fn expired(&self, shape: Shape, id: &str, recall_before: &str) -> bool {
+        if shape.kind() != RowKind::Recall {
+            return false;
+        }
+        let seq = id.split('.').next().and_then(|seq| seq.parse::<u64>().ok());
+        let message = seq.and_then(|seq| self.messages.get(&seq));
+        message.is_some_and(|(_, created_at)| created_at.as_str() < recall_before)
+    }
+
+    fn compare_events(&mut self, expected: HashMap<String, (u64, u64)>) {
+        let mut found = std::mem::take(&mut self.events);
+        for (digest, (count, n)) in expected {
+            let there = found.remove(&digest).unwrap_or(0);
+            if there < count {
+                let what = format!("is missing or changed: an event that entry {n} describes");
+                self.differ(Wrong::Missing, ENTRIES, format!("event of entry {n}"), what);
+            }
+            if there > count {
+                let what = "exists more often than entries describe it".to_owned();
+                self.differ(Wrong::Extra, ENTRIES, format!("event of entry {n}"), what);
+            }
+            self.folded.rows += there.min(count);
+        }
+        for (digest, count) in found {
+            let what = format!("is described by no entry ({count} times)");
+            self.differ(Wrong::Extra, ENTRIES, format!("event {digest}"), what);
+        }
+    }
+}
+
+/// Collection of the entries and of all other events.
+const ENTRIES: &str = "memory_events";
+
+fn expect(
+    rows: &mut HashMap<(Shape, String), Expected>,
+    events: &mut HashMap<String, (u64, u64)>,
+    item: Item,
+    n: u64,
+) {
+    match item.state {
+        RowState::Is { digest, .. } if item.shape.kind() == RowKind::Events => {
+            let (count, last) = events.entry(digest).or_default();
+            *count += 1;
+            *last = n;
+        }
+        RowState::Is { digest, until } => {
+            rows.insert((item.shape, item.id), Expected { digest, until, n });
+        }
+        RowState::Gone => drop(rows.remove(&(item.shape, item.id))),
+    }
+}
+
+/// Returns the readable name of a row whose identity is a digest of names.
+fn name_of(kind: RowKind, row: &Row) -> String {
+    let names: &[&str] = match kind {
+        RowKind::Manifests => &["doc_id"],
+        RowKind::Passages => &["doc_id", "chunk_id"],
+        RowKind::Cites => &["message", "doc_id", "chunk_id"],
+        RowKind::Derived => &["version", "message", "before"],
+        RowKind::Schedules => &["name"],
+        RowKind::Core
+        | RowKind::Versions
+        | RowKind::Messages
+        | RowKind::Recall
+        | RowKind::RecallVectors
+        | RowKind::Prompts
+        | RowKind::ToolSets
+        | RowKind::Answers
+        | RowKind::Events => &[],
+    };
+    let shown = names.iter().filter_map(|name| match row.get(*name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn readable(id: &str, name: &str) -> String {
+    if name.is_empty() { id.to_owned() } else { name.to_owned() }
+}

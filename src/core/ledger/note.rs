@@ -1,0 +1,189 @@
+//! Signed notes and checkpoints in the formats of C2SP (`c2sp.org/signed-note`,
+//! `c2sp.org/tlog-checkpoint`), so that tools for transparency logs can read them.
+//!
+//! This file makes and reads the texts; signatures are made and checked elsewhere.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::memory::receipt::canonical_json;
+
+/// Number that stands for Ed25519 in keys and key ids (`c2sp.org/signed-note`).
+pub const ED25519: u8 = 1;
+/// Number of bytes of a key id.
+const KEY_ID_BYTES: usize = 4;
+
+/// The newest entry of an agent's ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Head {
+    /// Number of the entry; 0 before the first entry.
+    pub n: u64,
+    /// Hash of the entry, in hex.
+    pub hash: String,
+}
+
+/// What a checkpoint says of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedHead {
+    /// Key of the agent's core.
+    pub agent: String,
+    /// The newest entry of the agent's ledger; `None` if the agent was forgotten or moved away.
+    pub head: Option<Head>,
+}
+
+/// A checkpoint: the heads of all agents that were written since the checkpoint before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Name of the server's log.
+    pub origin: String,
+    /// Number of the checkpoint, from 1 without gaps.
+    pub number: u64,
+    /// Root of the checkpoint before it, in base64; empty for the first one.
+    pub before: String,
+    /// Time of the checkpoint, ISO 8601.
+    pub at: String,
+    /// The heads, in order of the agents' keys.
+    pub heads: Vec<SignedHead>,
+}
+
+impl Checkpoint {
+    /// Returns the root hash in base64: `SHA-256("vctx checkpoint 1" ‖ 0x00 ‖ canonical JSON of the
+    /// root before and the heads)`. The heads are lists of agent, number and hash, and for an agent
+    /// that is gone of agent and 0.
+    pub fn root(&self) -> String {
+        let heads: Vec<_> = self.heads.iter().map(SignedHead::listed).collect();
+        let mut hash = Sha256::new();
+        hash.update(b"vctx checkpoint 1\0");
+        hash.update(canonical_json(&json!({"before": self.before, "heads": heads})).as_bytes());
+        STANDARD.encode(hash.finalize())
+    }
+
+    /// Returns the text that is signed: origin, number, root hash and time, each on a line.
+    pub fn text(&self) -> String {
+        format!("{}\n{}\n{}\n{}\n", self.origin, self.number, self.root(), self.at)
+    }
+}
+
+impl SignedHead {
+    /// Returns the head as a list: agent, number and hash; or agent and 0 if the agent is gone.
+    pub fn listed(&self) -> serde_json::Value {
+        match &self.head {
+            Some(head) => json!([self.agent, head.n, head.hash]),
+            None => json!([self.agent, 0]),
+        }
+    }
+
+    /// Reads a head from its list.
+    pub fn of_list(list: &serde_json::Value) -> Option<Self> {
+        let agent = list[0].as_str()?.to_owned();
+        let head = match list[1].as_u64()? {
+            0 => None,
+            n => Some(Head { n, hash: list[2].as_str()?.to_owned() }),
+        };
+        Some(Self { agent, head })
+    }
+}
+
+/// Returns the id of a key: the first four bytes of
+/// `SHA-256(name ‖ 0x0a ‖ 0x01 ‖ public key)`.
+pub fn key_id(name: &str, public: &[u8]) -> [u8; KEY_ID_BYTES] {
+    let mut hash = Sha256::new();
+    hash.update(name.as_bytes());
+    hash.update([b'\n', ED25519]);
+    hash.update(public);
+    let mut id = [0; KEY_ID_BYTES];
+    id.copy_from_slice(&hash.finalize()[..KEY_ID_BYTES]);
+    id
+}
+
+/// Returns the text of a public key: `name+id+key`, with the id in hex and the key in base64.
+pub fn public_key_text(name: &str, public: &[u8]) -> String {
+    let id = u32::from_be_bytes(key_id(name, public));
+    let key = STANDARD.encode([&[ED25519], public].concat());
+    format!("{name}+{id:08x}+{key}")
+}
+
+/// Reads the text of a public key; returns its name and its bytes. An error says what is wrong.
+pub fn read_public_key(text: &str) -> Result<(String, Vec<u8>), String> {
+    let mut parts = text.trim().splitn(3, '+');
+    let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err("is not `name+id+key`".into());
+    };
+    let key = STANDARD.decode(key).map_err(|_| "has a key that is not base64")?;
+    let Some((&ED25519, public)) = key.split_first() else {
+        return Err("is not a key of Ed25519".into());
+    };
+    if format!("{:08x}", u32::from_be_bytes(key_id(name, public))) != id {
+        return Err("has an id that does not belong to its key".into());
+    }
+    Ok((name.to_owned(), public.to_vec()))
+}
+
+/// Returns the signature line of a note.
+pub fn signature_line(name: &str, public: &[u8], signature: &[u8]) -> String {
+    let signature = STANDARD.encode([&key_id(name, public)[..], signature].concat());
+    format!("\u{2014} {name} {signature}\n")
+}
+
+/// Splits a signed note into its text and the signature of the given key.
+pub fn split_note(note: &str, name: &str, public: &[u8]) -> Result<(String, Vec<u8>), String> {
+    let (text, signatures) = note.split_once("\n\n").ok_or("has no signature")?;
+    let id = key_id(name, public);
+    for line in signatures.lines() {
+        let mut words = line.split(' ');
+        if (words.next(), words.next()) != (Some("\u{2014}"), Some(name)) {
+            continue;
+        }
+        let bytes = words.next().and_then(|word| STANDARD.decode(word).ok());
+        let bytes = bytes.ok_or("has a signature that is not base64")?;
+        if let Some(signature) = bytes.strip_prefix(&id[..]) {
+            return Ok((format!("{text}\n"), signature.to_vec()));
+        }
+    }
+    Err(format!("has no signature of {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_key_is_read_as_it_is_written() {
+        // The key of the example in the documentation of Go's package `sumdb/note`.
+        let text = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
+        let (name, public) = read_public_key(text).unwrap();
+        assert_eq!((name.as_str(), public.len()), ("PeterNeumann", 32));
+        assert_eq!(public_key_text(&name, &public), text);
+        let own = public_key_text("vctx-1", &[7; 32]);
+        assert_eq!(read_public_key(&own), Ok(("vctx-1".into(), vec![7; 32])));
+        let other = own.replace("vctx-1", "vctx-2");
+        assert!(read_public_key(&other).unwrap_err().contains("id"));
+    }
+
+    #[test]
+    fn a_note_is_split_into_text_and_signature() {
+        let checkpoint = Checkpoint {
+            origin: "vctx-1".into(),
+            number: 3,
+            before: String::new(),
+            at: "2026-01-01T00:00:00.000Z".into(),
+            heads: vec![SignedHead {
+                agent: "ada".into(),
+                head: Some(Head { n: 2, hash: "ab".into() }),
+            }],
+        };
+        let line = signature_line("vctx-1", &[7; 32], &[9; 64]);
+        let note = format!("{}\n{line}", checkpoint.text());
+        assert_eq!(split_note(&note, "vctx-1", &[7; 32]), Ok((checkpoint.text(), vec![9; 64])));
+        assert!(split_note(&note, "vctx-1", &[8; 32]).is_err());
+        let gone = SignedHead { agent: "ada".into(), head: None };
+        assert_eq!(SignedHead::of_list(&gone.listed()), Some(gone));
+        assert_eq!(
+            SignedHead::of_list(&checkpoint.heads[0].listed()),
+            Some(checkpoint.heads[0].clone())
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Compares the rows of agents with their ledgers, and signs the heads of the ledgers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Executor;
+use super::export::READ_AGAIN;
+use super::kernel::no_agent;
+use crate::checkpoints::Signed;
+use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
+use vctx_base::clock::iso8601;
+use vctx_base::metric;
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::ledger::Folded;
+use vctx_core::ledger::note::{Head, SignedHead};
+use vctx_core::trust::{Actor, Principal, Scope, admit};
+
+/// Number of agents that one request lists when the signed agents are compared with the database.
+const LISTED_AGENTS: u64 = 5_000;
+/// Maximum number of such requests.
+const LISTED_PAGES_MAX: usize = 10_000;
+
+impl Executor {
+    /// Reads all rows of an agent from one snapshot, and returns the differences from the agent's
+    /// ledger and from the newest signed head of the ledger.
+    pub async fn ledger(&self, principal: &Principal, agent: &str) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let transfers = self.transfers();
+        let _permit = transfers.exports.permit()?;
+        let now_ms = self.kernel.clock.unix_ms();
+        let ttl = self.retention.recall_ttl_s();
+        let before = ttl.map(|_| self.retention.before(now_ms)).unwrap_or_default();
+        // The signed head is read before the snapshot, so the snapshot must contain its entry.
+        let signed = self.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
+        let head = signed.as_ref().and_then(|signed| signed.head.as_ref());
+        let read = || async {
+            let (rw, now_s) = (&self.kernel.rw, now_ms / 1000);
+            let folded = check_ledger(rw, &scope, now_s, &before, head).await?;
+            folded.ok_or_else(|| Broken::from(no_agent()))
+        };
+        let folded = transfers.read_again(READ_AGAIN, read).await?;
+        let mut told = told(&folded);
+        told["agent"] = scope.agent().into();
+        told["signed"] = signed.as_ref().map_or(Value::Null, signed_told);
+        Ok(told)
+    }
+
+    /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
+    /// that have a signed head but are not in the database.
+    pub async fn ledgers(&self, principal: &Principal) -> Result<Value> {
+        let Some(checkpoints) = &self.checkpoints else {
+            return Ok(json!({"key": null, "signed": 0, "missing": []}));
+        };
+        let tenant = principal.tenant.as_str();
+        let of_tenant =
+            |key: &String| key.split_once(':').map_or("", |(tenant, _)| tenant) == tenant;
+        let mut missing: BTreeSet<String> =
+            checkpoints.agents().into_iter().filter(of_tenant).collect();
+        let count = missing.len();
+        let mut after = String::new();
+        for _ in 0..LISTED_PAGES_MAX {
+            let page =
+                self.kernel.read(|ro| store::list(ro, tenant, &after, LISTED_AGENTS)).await?;
+            for agent in &page {
+                let name = agent["agent"].as_str().unwrap_or_default();
+                let key =
+                    if tenant.is_empty() { name.to_owned() } else { format!("{tenant}:{name}") };
+                missing.remove(&key);
+                after = key;
+            }
+            if (page.len() as u64) < LISTED_AGENTS {
+                break;
+            }
+        }
+        let missing: Vec<Value> = missing
+            .iter()
+            .map(|key| {
+                let mut told = checkpoints.signed(key).as_ref().map_or(Value::Null, signed_told);
+                told["agent"] = key.rsplit(':').next().unwrap_or_default().into();
+                told
+            })
+            .collect();
+        Ok(json!({"key": checkpoints.public_key(), "signed": count, "missing": missing}))
+    }
+
+    /// Signs the heads of all ledgers that this server has written since the last call. A ledger
+    /// that contradicts its last signed head is reported, and gets no further signature.
+    pub async fn sign_heads(&self) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let unsigned = self.kernel.rw.heads.take();
+        if unsigned.is_empty() {
+            return Ok(());
+        }
+        let mut heads = Vec::with_capacity(unsigned.len());
+        for (key, one) in &unsigned {
+            let Some(one) = one else {
+                heads.push(SignedHead { agent: key.clone(), head: None });
+                continue;
+            };
+            if checkpoints.is_broken(key) {
+                continue;
+            }
+            let signed = checkpoints.signed(key).and_then(|signed| signed.head);
+            match self.continued(key, signed, one).await {
+                Ok(Some(head)) => heads.push(SignedHead { agent: key.clone(), head: Some(head) }),
+                Ok(None) => {
+                    checkpoints.note_broken(key);
+                    metrics::counter!(metric::LEDGER_BROKEN).increment(1);
+                    tracing::error!(
+                        agent = key,
+                        "the ledger does not continue the last signed entry: run `vctx verify`"
+                    );
+                }
+                Err(error) => {
+                    // The heads are signed in the next round.
+                    self.kernel.rw.heads.put_back(unsigned);
+                    return Err(error);
+                }
+            }
+        }
+        if heads.is_empty() {
+            return Ok(());
+        }
+        let at = iso8601(self.kernel.clock.unix_ms());
+        let checkpoints = checkpoints.clone();
+        let signing = tokio::task::spawn_blocking(move || checkpoints.sign(heads, &at));
+        let signed = signing.await.map_err(|error| {
+            Error::new(Code::Internal, "signing ended without a result").caused_by(error)
+        })?;
+        signed.map_err(|error| {
+            self.kernel.rw.heads.put_back(unsigned);
+            let text = "cannot write the checkpoints: check the server's data directory";
+            Error::new(Code::Internal, text).caused_by(error)
+        })
+    }
+}
+
+impl Executor {
+    /// Returns the head to sign for an agent, or `None` if its ledger does not continue the signed
+    /// head. Without a signed head, the ledger is taken as it is.
+    async fn continued(
+        &self,
+        key: &str,
+        signed: Option<Head>,
+        one: &Unsigned,
+    ) -> Result<Option<Head>> {
+        let signed = match signed {
+            None => return Ok(Some(one.after.clone())),
+            Some(signed) if one.whole && signed == one.before => {
+                return Ok(Some(one.after.clone()));
+            }
+            Some(signed) => signed,
+        };
+        // Another server, or this one before a restart, has written entries in between.
+        let scope = scope_of(key)?;
+        let folded = self.kernel.patiently(|| fold_on(&self.kernel.rw, &scope, &signed)).await?;
+        match folded {
+            Some(head) if head.n >= one.after.n => Ok(Some(head)),
+            // An agent that has just been removed has no entries.
+            _ if self
+                .kernel
+                .patiently(|| store::load(&self.kernel.ro, &scope, &[]))
+                .await?
+                .core
+                .is_none() =>
+            {
+                Ok(Some(signed))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn scope_of(key: &str) -> Result<Scope> {
+    let (tenant, agent) = key.split_once(':').unwrap_or(("", key));
+    let actor = Actor { uid: 0, pid: 0, label: None };
+    admit(&Principal { actor, tenant: tenant.to_owned() }, agent)
+}
+
+fn signed_told(signed: &Signed) -> Value {
+    let head = signed.head.as_ref();
+    json!({"entries": head.map(|head| head.n), "head": head.map(|head| &head.hash),
+        "at": signed.at, "checkpoint": signed.number})
+}
+
+fn told(folded: &Folded) -> Value {
+    let differences: Vec<Value> = folded
+        .differences
+        .iter()
+        .map(|one| {
+            json!({"wrong": one.wrong.name(), "collection": one.collection, "row": one.row,
+                "what": one.what})
+        })
+        .collect();
+    json!({"entries": folded.entries, "head": folded.head, "rows": folded.rows,
+        "differences": differences, "more": folded.more})
+}

@@ -1,0 +1,34 @@
+//! Signs the heads of the ledgers that the server has written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::runner::Job;
+use crate::executor::Executor;
+use vctx_core::error::Result;
+
+/// Pause between two checkpoints, in milliseconds. A write is signed at most a second after it.
+const CHECKPOINT_MS: u64 = 500;
+
+/// The job that signs the heads of ledgers.
+pub struct Signing {
+    executor: Arc<Executor>,
+}
+
+impl Signing {
+    /// Makes the signing job for one database.
+    pub fn new(executor: Arc<Executor>) -> Self {
+        Self { executor }
+    }
+}
+
+impl Job for Signing {
+    const NAME: &'static str = "signing";
+    const PAUSE: Duration = Duration::from_millis(CHECKPOINT_MS);
+
+    async fn run(&self, _stopping: &watch::Receiver<bool>) -> Result<()> {
+        self.executor.sign_heads().await
+    }
+}

@@ -1,0 +1,284 @@
+//! Writes that no call makes: a stream transaction runs a query, and appends an entry with
+//! the changed rows to the agent's ledger. An agent without a ledger gets one first.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::core::{LOAD, Loaded};
+use super::db::{Binds, Rw, binds};
+use super::dump::{Broken, Dump};
+use super::fault::{Fault, FaultKind, Result};
+use super::ledger::{Entry, Written};
+use super::owned::OWNED;
+use super::query::{Query, queries};
+use super::transaction::{Committed, Stream};
+use vctx_base::clock::{Clock as _, SystemClock};
+use vctx_base::ids::SystemIds;
+use vctx_core::clock::iso8601;
+use vctx_core::ids::Ids as _;
+use vctx_core::ledger::note::Head;
+use vctx_core::ledger::{self, Item};
+use vctx_core::memory::core::Core;
+use vctx_core::memory::event::{Event, EventType};
+use vctx_core::memory::export::RowKind;
+use vctx_core::trust::Scope;
+
+/// Collections that a write beside calls may read.
+const READS: [&str; 2] = ["core_memory", "messages"];
+/// Maximum number of attempts of one write beside calls, after conflicts with other writers.
+const BESIDE_TRIES_MAX: u32 = 16;
+/// Longest pause between two attempts, in milliseconds.
+const BESIDE_PAUSE_MS: u64 = 20;
+/// Maximum number of rows that one entry lists when an agent gets its ledger.
+const ADOPTED_ROWS: usize = 2_000;
+/// Number of rows of each collection that one request gives a salt.
+const SALTED_ROWS: u64 = 1_000;
+/// Maximum number of requests that give salts to the rows of one agent.
+const SALTINGS_MAX: u32 = 100_000;
+
+queries! {
+    APPEND = "ledger_append",
+    SALT = "ledger_salt",
+    CORE = "ledger_core",
+    HEAD = "ledger_head",
+    NOTE = "event_write",
+}
+
+/// A write beside calls: a query in a stream transaction that may write the given collections.
+pub(super) struct Beside<'a> {
+    /// Name of the write in the ledger's entry.
+    pub(super) what: &'static str,
+    /// Collections that the query writes.
+    pub(super) writes: &'a [&'a str],
+    /// The query.
+    pub(super) query: Query,
+    /// Its bind variables.
+    pub(super) binds: Binds,
+}
+
+/// Runs a write beside calls. `took` gets the rows that the query returned, and adds the changed
+/// rows to the entry; if it adds none, nothing is written. After a conflict with another writer,
+/// everything is repeated.
+pub(super) async fn beside<R: DeserializeOwned, T>(
+    rw: &Rw,
+    scope: &Scope,
+    work: Beside<'_>,
+    took: impl Fn(Vec<R>, &mut Written<'_>) -> Result<T>,
+) -> Result<T> {
+    let what = work.what;
+    let mut writes = work.writes.to_vec();
+    writes.push("memory_events");
+    for _ in 0..BESIDE_TRIES_MAX {
+        let reads: Vec<&str> = READS.into_iter().filter(|name| !writes.contains(name)).collect();
+        let stream = Stream::begin(rw, &reads, &writes).await?;
+        match attempt(&stream, rw, scope, &work, &took).await {
+            Ok(Done::Nothing(out)) => {
+                stream.abort().await;
+                return Ok(out);
+            }
+            Ok(Done::Written(out, before, text)) => match stream.commit().await {
+                Ok(Committed::Yes) => {
+                    rw.heads.written(scope, before, &text);
+                    return Ok(out);
+                }
+                Ok(Committed::Unknown) => {
+                    return Err(Fault::new(FaultKind::Lost, "commit not confirmed"));
+                }
+                Ok(Committed::No) => {}
+                Err(fault) if fault.raced() => {}
+                Err(fault) => return Err(fault),
+            },
+            Ok(Done::Unsealed) => {
+                stream.abort().await;
+                adopt(rw, scope).await.map_err(Broken::into_fault)?;
+            }
+            Err(fault) => {
+                stream.abort().await;
+                if !fault.raced() {
+                    return Err(fault);
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(SystemIds.below(BESIDE_PAUSE_MS))).await;
+    }
+    let text = format!("{what}: another writer was faster {BESIDE_TRIES_MAX} times");
+    Err(Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text))
+}
+
+enum Done<T> {
+    /// The statements changed no row.
+    Nothing(T),
+    /// Statements and entry wait for the commit. The head is the one before the entry, and the text
+    /// is the one that the entry's hash covers.
+    Written(T, Head, String),
+    /// The agent has no ledger yet.
+    Unsealed,
+}
+
+async fn attempt<R: DeserializeOwned, T>(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    work: &Beside<'_>,
+    took: &impl Fn(Vec<R>, &mut Written<'_>) -> Result<T>,
+) -> Result<Done<T>> {
+    let mut written = Written::new(scope);
+    let rows = stream.rows(work.query, work.binds.clone()).await?;
+    let out = took(rows, &mut written)?;
+    if written.is_empty() {
+        return Ok(Done::Nothing(out));
+    }
+    let entry = written.alone(&event_of(scope, work.what));
+    let text = entry.text.clone();
+    Ok(match append(stream, rw, scope, entry, None).await? {
+        Some(before) => Done::Written(out, before, text),
+        None => Done::Unsealed,
+    })
+}
+
+/// Returns the audit row of a write beside calls.
+fn event_of(scope: &Scope, what: &'static str) -> Event {
+    let mut details = Map::new();
+    details.insert("beside".into(), what.into());
+    Event {
+        kind: EventType::Audit,
+        details,
+        agent_id: scope.key().to_owned(),
+        ts: iso8601(SystemClock.unix_ms()),
+    }
+}
+
+/// Appends an entry. With `genesis`, the entry may be the first one. Returns the head before the
+/// entry, or `None` if the agent has no ledger yet.
+async fn append(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    entry: Entry,
+    genesis: Option<&str>,
+) -> Result<Option<Head>> {
+    let Entry { row, text, .. } = entry;
+    let binds = binds!(scope; entry = row, entry_text = text, genesis, sync = rw.sync);
+    Ok(stream.rows(APPEND, binds).await?.into_iter().next())
+}
+
+/// Writes an event that is not part of a change of the agent's memory, as an entry of the ledger.
+/// Does nothing if the agent does not exist or is being moved.
+pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
+    let mut noted = Ok(None);
+    for _ in 0..BESIDE_TRIES_MAX {
+        let Entry { row, text, .. } = Written::new(scope).alone(event);
+        let binds = binds!(scope; entry = row, entry_text = text, sync = rw.sync);
+        noted = rw.row::<Head>(NOTE, binds).await;
+        match &noted {
+            Ok(Some(before)) => {
+                rw.heads.written(scope, before.clone(), &text);
+                return Ok(());
+            }
+            Ok(None) if adopt(rw, scope).await.map_err(Broken::into_fault)? => {}
+            Ok(None) => return Ok(()),
+            Err(fault) if fault.raced() => {}
+            Err(_) => break,
+        }
+        tokio::time::sleep(Duration::from_millis(SystemIds.below(BESIDE_PAUSE_MS))).await;
+    }
+    noted.map(drop)
+}
+
+/// Gives an agent its ledger: entries that list all rows of the agent as they are. Returns `false`
+/// if the agent does not exist or has a ledger already.
+pub async fn adopt(rw: &Rw, scope: &Scope) -> std::result::Result<bool, Broken> {
+    salt_rows(rw, scope).await?;
+    let collections: Vec<&str> =
+        OWNED.iter().filter(|owned| owned.part.is_some()).map(|owned| owned.collection).collect();
+    let stream = Stream::begin(rw, &["vctx_meta"], &collections).await?;
+    let adopted = adopt_inside(&stream, rw, scope).await;
+    match adopted {
+        Ok(true) => match stream.commit().await? {
+            Committed::Yes => Ok(true),
+            Committed::No | Committed::Unknown => {
+                Err(Fault::new(FaultKind::Lost, "commit not confirmed").into())
+            }
+        },
+        Ok(false) => {
+            stream.abort().await;
+            Ok(false)
+        }
+        Err(broken) => {
+            stream.abort().await;
+            Err(broken)
+        }
+    }
+}
+
+async fn adopt_inside(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+) -> std::result::Result<bool, Broken> {
+    let head: Vec<Map<String, Value>> = stream.rows(HEAD, binds!(scope;)).await?;
+    if head.first().is_some_and(|last| last.get("n").is_some_and(|n| !n.is_null())) {
+        return Ok(false);
+    }
+    let mut dump = Dump::within(rw, scope, stream.id()?);
+    let opened = dump.open().await?;
+    if opened.core.is_none() {
+        return Ok(false);
+    }
+    let core = settle_core(stream, rw, scope).await?;
+    let mut written = Written::new(scope);
+    written.row(RowKind::Core, &core, None)?;
+    let mut salts: HashMap<u64, String> = HashMap::new();
+    let mut sink = |kind: RowKind, row: Map<String, Value>| {
+        let seq = row.get("seq").and_then(Value::as_u64);
+        let salt = row.get("salt").and_then(Value::as_str);
+        if let (RowKind::Messages, Some(seq), Some(salt)) = (kind, seq, salt) {
+            salts.insert(seq, salt.to_owned());
+        }
+        let of_message = matches!(kind, RowKind::Recall | RowKind::RecallVectors);
+        let salt = seq.filter(|_| of_message).and_then(|seq| salts.get(&seq)).map(String::as_str);
+        written.add(kind, Item::of_export(kind, &row, salt)).map_err(Into::into)
+    };
+    dump.rest(&opened, &mut sink).await?;
+    stream.touch();
+    let genesis = ledger::genesis(&opened.owner.sealed_as);
+    for some in written.parts(ADOPTED_ROWS) {
+        let entry = some.alone(&event_of(scope, "adopt"));
+        append(stream, rw, scope, entry, Some(&genesis)).await?;
+    }
+    Ok(true)
+}
+
+/// Writes the core in the form of this program version, with a new salt. Returns the core.
+async fn settle_core(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+) -> std::result::Result<Value, Broken> {
+    let raced = || Fault::new(FaultKind::Arango { status: 409, num: 1200 }, "the core changed");
+    let loaded: Vec<Loaded> =
+        stream.rows(LOAD, binds!(scope; replay_keys = Vec::<String>::new())).await?;
+    let mut core: Core = loaded.into_iter().next().and_then(|row| row.core).ok_or_else(raced)?;
+    core.salt = SystemIds.salt();
+    let rev = std::mem::take(&mut core.rev);
+    let core = json!(core);
+    if !stream.wrote(CORE, binds!(scope; rev, core, sync = rw.sync)).await? {
+        return Err(raced().into());
+    }
+    Ok(core)
+}
+
+async fn salt_rows(rw: &Rw, scope: &Scope) -> Result<()> {
+    for _ in 0..SALTINGS_MAX {
+        let seed = SystemIds.salt();
+        let binds = binds!(scope; seed, limit = SALTED_ROWS, sync = rw.sync);
+        let changed: Option<u64> = rw.row(SALT, binds).await?;
+        if changed.unwrap_or(0) == 0 {
+            return Ok(());
+        }
+    }
+    Err(Fault::new(FaultKind::Garbage, format!("more than {SALTINGS_MAX} requests for salts")))
+}

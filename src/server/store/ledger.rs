@@ -1,0 +1,146 @@
+//! Collects the rows that a write changes, and makes the ledger's entry of the write.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::fault::{Fault, FaultKind, Result};
+use vctx_base::ids::SystemIds;
+use vctx_core::ids::Ids as _;
+use vctx_core::ledger::note::Head;
+use vctx_core::ledger::{self, Item};
+use vctx_core::memory::event::Event;
+use vctx_core::memory::export::{RowKind, exact};
+use vctx_core::trust::Scope;
+
+/// A row that a statement changed, as the statement returns it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Touched {
+    /// Collection of the row.
+    of: String,
+    /// The row after the statement; absent if the statement removed the row.
+    row: Option<Box<RawValue>>,
+    /// The attributes that identify a removed row.
+    gone: Option<Map<String, Value>>,
+    /// Salt of the message to which the row belongs, for rows without a salt of their own.
+    salt: Option<String>,
+}
+
+/// The rows that a write changes, as items of the ledger.
+pub(super) struct Written<'a> {
+    scope: &'a Scope,
+    items: Vec<String>,
+}
+
+impl<'a> Written<'a> {
+    pub(super) fn new(scope: &'a Scope) -> Self {
+        Self { scope, items: Vec::new() }
+    }
+
+    /// Adds the rows that a statement returned.
+    pub(super) fn touched(&mut self, rows: Vec<Touched>) -> Result<()> {
+        for row in rows {
+            let kind = RowKind::by_name(&row.of).ok_or_else(|| refused(&row.of, "is unknown"))?;
+            let items = match (row.row, row.gone) {
+                (Some(text), _) => match exact(text.get()) {
+                    Ok(Value::Object(map)) => {
+                        Item::of_row(kind, map, self.scope, row.salt.as_deref())
+                    }
+                    Ok(_) => Err("is no object".to_owned()),
+                    Err(why) => Err(why),
+                },
+                (None, Some(gone)) => Item::gone(kind, &gone),
+                (None, None) => Err("has neither a row nor an identity".to_owned()),
+            };
+            self.add(kind, items)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row that the server writes as it is.
+    pub(super) fn row(&mut self, kind: RowKind, row: &Value, salt: Option<&str>) -> Result<()> {
+        let Value::Object(map) = row else { return Err(refused(kind.collection(), "no object")) };
+        self.add(kind, Item::of_row(kind, map.clone(), self.scope, salt))
+    }
+
+    /// Adds the items of a row.
+    pub(super) fn add(
+        &mut self,
+        kind: RowKind,
+        items: std::result::Result<Vec<Item>, String>,
+    ) -> Result<()> {
+        let items = items.map_err(|why| refused(kind.collection(), &why))?;
+        self.items.extend(items.iter().map(Item::to_string));
+        Ok(())
+    }
+
+    /// Returns whether no row was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Splits the rows into parts of at most `most` rows.
+    pub(super) fn parts(self, most: usize) -> impl Iterator<Item = Self> {
+        let scope = self.scope;
+        let parts: Vec<Vec<String>> = self.items.chunks(most).map(<[String]>::to_vec).collect();
+        parts.into_iter().map(move |items| Self { scope, items })
+    }
+
+    /// Returns the entry of a write that has no other event than the given one.
+    pub(super) fn alone(self, event: &Event) -> Entry {
+        let text = ledger::text(event, &self.items);
+        let mut row = json!(event);
+        row["rows"] = json!(self.items);
+        Entry { row, text, others: Vec::new() }
+    }
+
+    /// Takes the newest audit row out of the events, adds the other events to the written rows, and
+    /// returns the entry as bind variables: the audit row with the written rows, and the text that
+    /// the hash covers.
+    pub(super) fn entry(mut self, events: &[Event]) -> Result<Entry> {
+        let audit = events.iter().rposition(Event::is_audit);
+        let audit = audit.ok_or_else(|| refused("memory_events", "a write without audit row"))?;
+        let mut others = Vec::with_capacity(events.len() - 1);
+        for (at, event) in events.iter().enumerate() {
+            if at == audit {
+                continue;
+            }
+            let mut row = json!(event);
+            others.push(row.clone());
+            row["_key"] = "".into();
+            self.row(RowKind::Events, &row, None)?;
+        }
+        Ok(Entry { others, ..self.alone(&events[audit]) })
+    }
+}
+
+/// An entry of the ledger without its number and hash, which depend on the entry before it.
+pub(super) struct Entry {
+    /// The audit row with the written rows.
+    pub(super) row: Value,
+    /// The text that the entry's hash covers.
+    pub(super) text: String,
+    /// The other events of the write.
+    pub(super) others: Vec<Value>,
+}
+
+impl Entry {
+    /// Returns the row with number, hash and key, as the entry after the given head.
+    pub(super) fn after(mut self, scope: &Scope, before: &Head) -> Value {
+        let n = before.n + 1;
+        self.row["_key"] = ledger::entry_key(scope.key(), n).into();
+        self.row["n"] = n.into();
+        self.row["hash"] = ledger::link(&before.hash, n, &self.text).into();
+        self.row
+    }
+}
+
+/// Returns a new salt for a row that contains text.
+pub(super) fn salt() -> Value {
+    SystemIds.salt().into()
+}
+
+fn refused(collection: &str, why: &str) -> Fault {
+    let text = format!("a row of {collection} cannot be listed in the ledger: it {why}");
+    Fault::new(FaultKind::Garbage, text)
+}
