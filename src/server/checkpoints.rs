@@ -55,7 +55,9 @@ impl Checkpoints {
     pub fn open(directory: &Path) -> Result<Self, String> {
         let failed = |error: &io::Error| format!("{}: {error}", directory.display());
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|error| failed(&error))?;
+        made.map_err(|error| {
+            format!("{}; choose a directory with --data-dir", failed(&error))
+        })?;
         let key = SigningKey::load_or_make(&directory.join("key"))?;
         let path = directory.join("checkpoints");
         let mut options = OpenOptions::new();

@@ -184,7 +184,7 @@ async fn an_agent_is_the_same_elsewhere_byte_by_byte_and_answer_by_answer() {
     for report in [&mut told.1, &mut proof.1] {
         // Jobs of both servers may add entries meanwhile.
         let ledger = report["agents"][0]["ledger"].as_object_mut().expect("a ledger");
-        for name in ["entries", "head", "rows"] {
+        for name in ["entries", "head", "rows", "signed"] {
             assert!(ledger.remove(name).is_some(), "{name}");
         }
     }
@@ -423,6 +423,10 @@ async fn an_import_that_is_killed_shows_nothing_and_the_next_one_finishes_or_cle
     database.rows("FOR c IN core_memory REMOVE c IN core_memory", json!({})).await;
     database.rows("FOR v IN core_versions REMOVE v IN core_versions", json!({})).await;
     database.rows("FOR e IN memory_events REMOVE e IN memory_events", json!({})).await;
+    // The agent was removed without the server, so its signed head must go, too.
+    drop(server);
+    fs::remove_dir_all(there.path("server/ledger")).expect("a removal");
+    let _server = there.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
     let told = import(&wire, "log", &second).await;
     assert_eq!(told.status, 201, "{}", told.text);
     assert_eq!(exported(&wire, "log").await, second);

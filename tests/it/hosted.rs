@@ -370,6 +370,7 @@ async fn each_of_two_users_reaches_its_own_listener_only() {
         shell.arg(&program).arg("serve").env("VCTX_SERVER__TENANT", format!("u{uid}"));
         shell.env("ARANGO_RW_UDS", home.path("db/rw.sock")).env("ARANGO_USER", "root");
         shell.env("ARANGO_RO_UDS", home.path("db/ro.sock")).env("ARANGO_PASSWORD", PASSWORD);
+        shell.env("VCTX_SERVER__DATA_DIR", home.path("db/server"));
         let name = format!("server-{uid}");
         let process =
             Process::start_with(&home, &name, shell, handle(&api), Some(handle(&metrics)));

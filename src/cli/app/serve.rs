@@ -1,5 +1,6 @@
 //! Starts the parts of a server in order (engine, sockets, background jobs), and stops them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -220,10 +221,14 @@ struct Unsigned {
 }
 
 impl Unsigned {
-    /// Opens the checkpoints. Servers that share a data directory have different sockets, and each
-    /// has its own checkpoints.
+    /// Opens the checkpoints. Servers that share a data directory have different tenants or
+    /// different names of their sockets, and each has its own checkpoints.
     fn signing(self) -> Result<Server, Stop> {
-        let name = self.socket.file_stem().unwrap_or_else(|| "vctx".as_ref());
+        let socket = self.socket.file_stem().unwrap_or_else(|| "vctx".as_ref());
+        let name = match self.config.server.tenant.as_str() {
+            "" => socket.to_owned(),
+            tenant => OsString::from(format!("{tenant}.{}", socket.to_string_lossy())),
+        };
         let checkpoints = Checkpoints::open(&self.data_dir.join("ledger").join(name))
             .map_err(|why| Stop::CannotCreate(format!("checkpoints: {why}")))?;
         let Self { config, embedders, chat, data_dir, socket, actor } = self;

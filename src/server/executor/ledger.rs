@@ -63,20 +63,22 @@ impl Executor {
             let page =
                 self.kernel.read(|ro| store::list(ro, tenant, &after, LISTED_AGENTS)).await?;
             for agent in &page {
-                let name = agent["agent"].as_str().unwrap_or_default();
-                let key =
-                    if tenant.is_empty() { name.to_owned() } else { format!("{tenant}:{name}") };
-                missing.remove(&key);
-                after = key;
+                let key = agent["_key"].as_str().unwrap_or_default();
+                missing.remove(key);
+                after = key.to_owned();
             }
             if (page.len() as u64) < LISTED_AGENTS {
                 break;
             }
         }
+        // An agent that was removed meanwhile is signed as gone now.
+        self.sign_heads().await?;
         let missing: Vec<Value> = missing
             .iter()
-            .map(|key| {
-                let mut told = checkpoints.signed(key).as_ref().map_or(Value::Null, signed_told);
+            .filter_map(|key| Some((key, checkpoints.signed(key)?)))
+            .filter(|(_, signed)| signed.head.is_some())
+            .map(|(key, signed)| {
+                let mut told = signed_told(&signed);
                 told["agent"] = key.rsplit(':').next().unwrap_or_default().into();
                 told
             })

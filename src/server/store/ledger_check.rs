@@ -87,7 +87,8 @@ pub(super) fn computed_fault(kind: RowKind, row: &mut Row) -> Option<&'static st
         }
         RowKind::Messages => {
             let (marked, gone) = (is(row, "tainted_seq"), !is(row, "meta"));
-            let tainted = row.get("meta").is_some_and(|meta| !meta["taint"].is_null());
+            let copy = row.get("kind").is_some_and(|kind| kind == "copy");
+            let tainted = row.get("meta").is_some_and(|meta| !meta["taint"].is_null()) && !copy;
             let right = row.get("tainted_seq") == row.get("seq");
             let wrong = (marked && !right) || (!gone && marked != tainted);
             wrong.then_some("has a `tainted_seq` that does not follow from its `meta`")
