@@ -1,4 +1,4 @@
-//! Signs and verifies notes with Ed25519. The private key is in a file that only its owner can read.
+//! Signs and verifies notes with Ed25519. Only its owner can read the file of a private key.
 
 use std::fs;
 use std::io::{self, Write as _};

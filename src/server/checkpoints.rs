@@ -1,7 +1,7 @@
 //! Signs the heads of ledgers, and keeps the signed checkpoints in a file outside the database.
 //!
 //! Each line of the file is a JSON object: the heads of all agents that were written since the line
-//! before, and a note with the signature (`vctx_core::ledger::note`). Whoever changes the database
+//! before, and a note with the signature (`vctx_core::ledger::note`). A writer to the database
 //! cannot change this file, so a ledger that was cut, rewritten or put back to an earlier state
 //! contradicts it.
 
@@ -55,9 +55,7 @@ impl Checkpoints {
     pub fn open(directory: &Path) -> Result<Self, String> {
         let failed = |error: &io::Error| format!("{}: {error}", directory.display());
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|error| {
-            format!("{}; choose a directory with --data-dir", failed(&error))
-        })?;
+        made.map_err(|error| format!("{}; choose a directory with --data-dir", failed(&error)))?;
         let key = SigningKey::load_or_make(&directory.join("key"))?;
         let path = directory.join("checkpoints");
         let mut options = OpenOptions::new();
@@ -170,7 +168,7 @@ fn read(
                 let at = lines.len() + 1;
                 format!(
                     "line {at} of {} {why}: move the file away, and find out who changed it; \
-                     without it the server signs anew",
+                     without it the server begins a new file",
                     path.display()
                 )
             })?;

@@ -9,6 +9,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
     (&["memory"], "values"),
     (&["window"], "the sections of the window and what they cost"),
     (&["search", "trust"], "what is found, which texts are trusted"),
+    (&["ledger"], "the digests of all rows"),
     (&["policy"], "decisions"),
     (&["proof", "conveyance", "chunk", "text"], "the past, the score, chunks, texts"),
     (&["tools"], "what a call does"),
@@ -19,6 +20,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
 const SERVER_LAYERS: &[(&[&str], &str)] = &[
     (&["limits"], "the ground"),
     (&["models", "store"], "models and the database, one socket each"),
+    (&["checkpoints"], "signed heads, outside the database"),
     (&["executor"], "runs calls"),
     (&["checks", "agent_loop"], "self-checks, the agent loop"),
     (&["jobs"], "background work"),

@@ -168,7 +168,7 @@ fn schemaless(file: &str) -> String {
     ends[1].0 = last;
     for (at, name) in ends {
         let mut line: Value = serde_json::from_str(&lines[at]).expect("a line of JSON");
-        assert!(line.as_object_mut().expect("an object").remove(name).is_some(), "{line}");
+        line.as_object_mut().expect("an object").remove(name);
         lines[at] = line.to_string();
     }
     lines.join("\n")

@@ -245,8 +245,8 @@ pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
                 }
             }
             Value::Array(all) => all.iter().for_each(|one| walk(one, found)),
-            // An entry of the ledger names a removed row by a digest of its names, which is the same
-            // for all agents that used these names.
+            // An entry of the ledger names a removed row by a digest of its names, which is the
+            // same for all agents that used these names.
             Value::Object(all) => {
                 let told = all.iter().filter(|(name, _)| *name != "rows");
                 told.for_each(|(_, one)| walk(one, found));

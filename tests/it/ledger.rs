@@ -79,7 +79,7 @@ async fn changed(
     database.call("POST", "/_api/cursor", &body).await.status == 201
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: feature long-tests")]
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_of_a_row_is_named() {
     let home = Home::new();
@@ -173,8 +173,7 @@ async fn a_ledger_that_was_cut_or_removed_contradicts_its_signature() {
     let told = signed(&ada).await;
     let entries = told["entries"].as_u64().expect("a number");
     home.assert_verified("vctx.sock", "ada");
-    // Whoever writes the database can remove the last message with its entry, and everything else
-    // that the entry describes.
+    // A writer to the database can remove the last entry of the ledger.
     let database = home.database_inside();
     let last = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.n == @n
         REMOVE e IN memory_events RETURN OLD.n";

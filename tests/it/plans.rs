@@ -14,7 +14,6 @@ use crate::home::Home;
 use crate::tree::{bodies, expressions, parts};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/plans");
-const HEAD: &str = "# Written by `UPDATE_GOLDEN=1 cargo test --test it plans`.\n";
 /// The beginning of a query's comment that says why it reads a whole collection:
 /// `// Scans: NAME, because …`.
 const SCANS: &str = "// Scans: ";
@@ -188,7 +187,7 @@ fn tree(node: &Value) -> String {
 }
 
 fn printed(plan: &Value) -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = String::new();
     let mut depth = 0;
     for node in plan["nodes"].as_array().expect("nodes") {
         let line = line(node);

@@ -58,7 +58,7 @@ pub struct Difference {
 
 /// A row that exists.
 #[derive(Debug)]
-struct Found {
+struct FoundRow {
     digest: String,
     /// Readable name of the row; empty if the identity is readable.
     name: String,
@@ -66,7 +66,7 @@ struct Found {
 
 /// The newest statement of the ledger about a row.
 #[derive(Debug)]
-struct Expected {
+struct ExpectedRow {
     digest: String,
     until: Option<u64>,
     n: u64,
@@ -90,7 +90,7 @@ pub struct Folded {
 /// Collects the rows and entries of one agent.
 #[derive(Debug, Default)]
 pub struct Fold {
-    found: HashMap<(Shape, String), Found>,
+    found: HashMap<(Shape, String), FoundRow>,
     events: HashMap<String, u64>,
     entries: BTreeMap<u64, Row>,
     /// Salt and time of each message, by seq.
@@ -135,7 +135,7 @@ impl Fold {
             *self.events.entry(digest).or_default() += 1;
             return;
         }
-        let found = Found { digest, name: name_of(item.shape.kind(), row) };
+        let found = FoundRow { digest, name: name_of(item.shape.kind(), row) };
         if let Some(earlier) = self.found.insert((item.shape, item.id.clone()), found) {
             let name = readable(&item.id, &earlier.name);
             self.differ(Wrong::Extra, item.shape.kind().collection(), name, "exists twice".into());
@@ -171,7 +171,7 @@ impl Fold {
         recall_before: &str,
         signed: Option<&Head>,
     ) -> Folded {
-        let mut expected: HashMap<(Shape, String), Expected> = HashMap::new();
+        let mut expected: HashMap<(Shape, String), ExpectedRow> = HashMap::new();
         let mut events: HashMap<String, (u64, u64)> = HashMap::new();
         let mut head = genesis(sealed_as);
         let mut next = 1;
@@ -225,7 +225,7 @@ impl Fold {
 
     fn compare(
         &mut self,
-        expected: HashMap<(Shape, String), Expected>,
+        expected: HashMap<(Shape, String), ExpectedRow>,
         now_s: u64,
         recall_before: &str,
     ) {
@@ -288,7 +288,7 @@ impl Fold {
 const ENTRIES: &str = "memory_events";
 
 fn expect(
-    rows: &mut HashMap<(Shape, String), Expected>,
+    rows: &mut HashMap<(Shape, String), ExpectedRow>,
     events: &mut HashMap<String, (u64, u64)>,
     item: Item,
     n: u64,
@@ -300,7 +300,7 @@ fn expect(
             *last = n;
         }
         RowState::Is { digest, until } => {
-            rows.insert((item.shape, item.id), Expected { digest, until, n });
+            rows.insert((item.shape, item.id), ExpectedRow { digest, until, n });
         }
         RowState::Gone => drop(rows.remove(&(item.shape, item.id))),
     }

@@ -261,7 +261,7 @@ fn id_of(kind: RowKind, row: &Row) -> Result<String, String> {
     })
 }
 
-/// Returns a digest of names, so that no name stands in the ledger.
+/// Returns a digest of names, so that the ledger contains no name.
 fn named(names: &[&str]) -> String {
     let digest = Sha256::digest(names.join("\0").as_bytes());
     URL_SAFE_NO_PAD.encode(&digest[..DIGEST_BYTES])

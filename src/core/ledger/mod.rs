@@ -2,9 +2,9 @@
 //! written rows with their digests, so that a fold over all entries gives the expected digest of
 //! each row.
 //!
-//! An entry is an audit row of `memory_events` with four more attributes: `n` (number of the entry,
-//! without gaps, from 1), `rows` (the written rows, see [`Item`]), `hash` (see [`link`]) and the key
-//! `l:{scope}:{n}`. Decision 0032 explains the form.
+//! An entry is an audit row of `memory_events` with four more attributes: `n` (number of the entry
+//! from 1, without gaps), `rows` (the written rows, see [`Item`]), `hash` (see [`link`]) and a key
+//! with the number. Decision 0032 explains the form.
 
 mod fold;
 mod item;
@@ -52,9 +52,4 @@ pub fn text_of(row: &Map<String, Value>) -> String {
         kept.insert(name.into(), row.get(name).cloned().unwrap_or(Value::Null));
     }
     canonical_json(&Value::Object(kept))
-}
-
-/// Returns the key of an entry.
-pub fn entry_key(scope: &str, n: u64) -> String {
-    format!("l:{scope}:{n}")
 }

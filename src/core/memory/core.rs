@@ -100,8 +100,8 @@ pub struct Core {
     /// Tainted items released from quarantine, stored as digests of the items' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
-    /// Random bits, renewed with every write, so that a digest of the core cannot confirm a guess of
-    /// its texts after they are gone.
+    /// Random bits, renewed with every write, so that a digest of the core cannot confirm a guess
+    /// of its texts after they are gone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub salt: String,
     /// The agent's former name, if an import renamed the agent. The digests of the agent's messages

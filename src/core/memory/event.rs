@@ -35,6 +35,11 @@ pub struct Event {
     pub ts: String,
 }
 
+/// Returns the key of an event that is an entry of the agent's ledger.
+pub fn entry_key(scope: &str, n: u64) -> String {
+    format!("l:{scope}:{n}")
+}
+
 impl Event {
     /// Returns whether the event is the audit row of a write.
     pub fn is_audit(&self) -> bool {

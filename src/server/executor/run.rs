@@ -452,7 +452,7 @@ impl<'a> Run<'a> {
             }
             Ok(Applied::Unsealed) => {
                 executor.kernel.cores.drop(key);
-                match store::adopt(&executor.kernel.rw, &self.scope).await {
+                match Box::pin(store::adopt(&executor.kernel.rw, &self.scope)).await {
                     Ok(_) => self.recompute().await.map(|()| None),
                     Err(Broken::Store(fault)) => self.repeat(fault).await,
                     Err(Broken::Other(error)) => Err(error),

@@ -1,7 +1,7 @@
 //! Stores the archive: loads its state before an ingest, and writes the archive's part of an
 //! ingest's transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use http::Method;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use crate::limits::ARCHIVAL_TAIL_MS;
 use crate::store::limits::INGEST_ROWS;
 use vctx_core::limits::ARCHIVAL_TAIL_ROWS_MAX;
 use vctx_core::memory::archive::{
-    Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
+    Fate, FoundPassage, Ingest, Manifest, Metric, Passage, StagedPart, VectorSetting, part_key,
 };
 use vctx_core::memory::core::Core;
 use vctx_core::memory::export::RowKind;
@@ -548,11 +548,14 @@ async fn append_derived(
     }
     let binds = binds!(scope; derived = ingest.derived, sync = rw.sync);
     let keys: BTreeSet<String> = stream.rows(DERIVED, binds).await?.into_iter().collect();
+    let passages: HashMap<String, &Passage> = ingest
+        .passages
+        .iter()
+        .map(|passage| (format!("archival_docs/{}", passage.key), passage))
+        .collect();
     for edge in ingest.derived.iter().filter(|edge| keys.contains(&edge.key)) {
-        let chunk = edge.from.trim_start_matches("archival_docs/");
-        let passage = ingest.passages.iter().find(|passage| passage.key == chunk);
         let mut row = json!(edge);
-        if let Some(passage) = passage {
+        if let Some(passage) = passages.get(&edge.from) {
             row["chunk"] = json!({"doc_id": passage.doc_id, "chunk_id": passage.chunk_id});
         }
         written.row(RowKind::Derived, &row, None)?;

@@ -75,11 +75,11 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
         let reads: Vec<&str> = READS.into_iter().filter(|name| !writes.contains(name)).collect();
         let stream = Stream::begin(rw, &reads, &writes).await?;
         match attempt(&stream, rw, scope, &work, &took).await {
-            Ok(Done::Nothing(out)) => {
+            Ok(Attempt::Nothing(out)) => {
                 stream.abort().await;
                 return Ok(out);
             }
-            Ok(Done::Written(out, before, text)) => match stream.commit().await {
+            Ok(Attempt::Written(out, before, text)) => match stream.commit().await {
                 Ok(Committed::Yes) => {
                     rw.heads.written(scope, before, &text);
                     return Ok(out);
@@ -91,9 +91,9 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 Err(fault) if fault.raced() => {}
                 Err(fault) => return Err(fault),
             },
-            Ok(Done::Unsealed) => {
+            Ok(Attempt::Unsealed) => {
                 stream.abort().await;
-                adopt(rw, scope).await.map_err(Broken::into_fault)?;
+                Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)?;
             }
             Err(fault) => {
                 stream.abort().await;
@@ -108,7 +108,7 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
     Err(Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text))
 }
 
-enum Done<T> {
+enum Attempt<T> {
     /// The statements changed no row.
     Nothing(T),
     /// Statements and entry wait for the commit. The head is the one before the entry, and the text
@@ -124,18 +124,18 @@ async fn attempt<R: DeserializeOwned, T>(
     scope: &Scope,
     work: &Beside<'_>,
     took: &impl Fn(Vec<R>, &mut Written<'_>) -> Result<T>,
-) -> Result<Done<T>> {
+) -> Result<Attempt<T>> {
     let mut written = Written::new(scope);
     let rows = stream.rows(work.query, work.binds.clone()).await?;
     let out = took(rows, &mut written)?;
     if written.is_empty() {
-        return Ok(Done::Nothing(out));
+        return Ok(Attempt::Nothing(out));
     }
     let entry = written.alone(&event_of(scope, work.what));
     let text = entry.text.clone();
     Ok(match append(stream, rw, scope, entry, None).await? {
-        Some(before) => Done::Written(out, before, text),
-        None => Done::Unsealed,
+        Some(before) => Attempt::Written(out, before, text),
+        None => Attempt::Unsealed,
     })
 }
 
@@ -178,7 +178,7 @@ pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
                 rw.heads.written(scope, before.clone(), &text);
                 return Ok(());
             }
-            Ok(None) if adopt(rw, scope).await.map_err(Broken::into_fault)? => {}
+            Ok(None) if Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? => {}
             Ok(None) => return Ok(()),
             Err(fault) if fault.raced() => {}
             Err(_) => break,

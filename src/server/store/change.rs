@@ -139,7 +139,7 @@ pub async fn apply(
     let statements = change.parts.iter().any(|part| row(part).is_none());
     let streamed = statements || mode == WriteMode::Stream;
     let outcome = if streamed {
-        stream(rw, scope, change, record).await
+        Box::pin(stream(rw, scope, change, record)).await
     } else {
         single(rw, scope, change, record).await
     };
@@ -325,8 +325,8 @@ async fn log(
 
 /// Returns the query of the guarded write, its bind variables, and the text that the hash of the
 /// ledger's entry covers. `written` has the rows that the
-/// statements before it changed. A change with a prompt uses a separate query, which writes two more
-/// collections, so that other calls do not lock these collections.
+/// statements before it changed. A change with a prompt uses a separate query, which writes two
+/// more collections, so that other calls do not lock these collections.
 fn guarded(
     rw: &Rw,
     scope: &Scope,

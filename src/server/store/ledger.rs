@@ -9,7 +9,7 @@ use vctx_base::ids::SystemIds;
 use vctx_core::ids::Ids as _;
 use vctx_core::ledger::note::Head;
 use vctx_core::ledger::{self, Item};
-use vctx_core::memory::event::Event;
+use vctx_core::memory::event::{Event, entry_key};
 use vctx_core::memory::export::{RowKind, exact};
 use vctx_core::trust::Scope;
 
@@ -128,7 +128,7 @@ impl Entry {
     /// Returns the row with number, hash and key, as the entry after the given head.
     pub(super) fn after(mut self, scope: &Scope, before: &Head) -> Value {
         let n = before.n + 1;
-        self.row["_key"] = ledger::entry_key(scope.key(), n).into();
+        self.row["_key"] = entry_key(scope.key(), n).into();
         self.row["n"] = n.into();
         self.row["hash"] = ledger::link(&before.hash, n, &self.text).into();
         self.row

@@ -34,8 +34,8 @@ queries! {
 
 /// Compares all rows of an agent with its ledger. Returns `None` if there is no such agent. `now_s`
 /// is the time in seconds since 1970. Entries of recall storage may be missing if their message is
-/// older than `recall_before`; an empty text means that none may be missing. `signed` is a head of the
-/// ledger that was signed before, if any.
+/// older than `recall_before`; an empty text means that none may be missing. `signed` is a head of
+/// the ledger that was signed before, if any.
 pub async fn check_ledger(
     rw: &Rw,
     scope: &Scope,

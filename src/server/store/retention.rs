@@ -28,9 +28,8 @@ queries! {
     EXPIRE = "message_expire",
 }
 
-/// Collections that retention writes, in addition to the collections that every change writes.
-///
-/// The chunks are only read.
+/// Collections that retention writes or reads, in addition to the collections that every change
+/// writes.
 pub(super) const WRITES: [&str; 2] = ["archival_docs", "recall_vectors"];
 
 const INDEXES: &str = "_api/index?collection=recall_log";

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::part::RowKind;
 use super::tally::VectorKind;
-use crate::ledger::entry_key;
 use crate::memory::archive::{attribute, derived, manifest_key, passage_key};
 use crate::memory::edges::{joined_key, version_key};
+use crate::memory::event::entry_key;
 use crate::memory::message::TAINT;
 use crate::memory::prompt::prompt_key;
 use crate::memory::recall_vector::vector_key;
@@ -193,8 +193,8 @@ pub fn settled(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
             row.insert("tenant".into(), owner.tenant.as_str().into());
             key = Some(schedule_key(scope, text(&row, "name")?));
         }
-        // The database assigns new keys to memory events, because no row refers to an event. Only an
-        // entry of the ledger has a key of its own.
+        // The database assigns new keys to memory events, because no row refers to an event. Only
+        // an entry of the ledger has a key of its own.
         RowKind::Events => {
             if row.contains_key("n") {
                 key = Some(entry_key(scope, number(&row, "n")?));
