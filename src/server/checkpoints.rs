@@ -279,7 +279,7 @@ mod tests {
             Checkpoints::open(dir.path()).err().unwrap()
         };
         assert!(told(&whole.replacen("\"ada\"", "\"bob\"", 1)).contains("does not cover"));
-        assert!(told(&whole.replacen("vctx-", "vctx_", 1)).contains("no signature"));
+        assert!(told(&whole.replacen("vctx-", "vctx_", 1)).contains("does not hold"));
         let lines: Vec<&str> = whole.lines().collect();
         assert!(told(&format!("{}\n{}\n", lines[1], lines[0])).contains("does not rise"));
         assert!(told("nothing\n").contains("not JSON"));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Map, Value, json};
 use vctx::memory::export::RowKind;
@@ -228,4 +229,50 @@ async fn an_older_database_contradicts_the_checkpoints() {
     assert_eq!(code, 65, "{report:#}");
     let differences = report["agents"][0]["ledger"]["differences"].to_string();
     assert!(differences.contains("was signed up to entry"), "{differences}");
+}
+
+/// Runs the verifier that shares no code with vctx; returns its exit code and output.
+fn verified_apart(home: &Home, export: &str) -> (Option<i32>, String) {
+    let path = home.path("export.jsonl");
+    fs::write(&path, export).expect("a file");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledger/verify_export.py");
+    let output = Command::new("python3").arg(program).arg(&path).output().expect("python3");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text.into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verifier_without_code_of_vctx_agrees_on_an_export() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let keeper = plant(&home, "vctx.sock", "ada", "ada").await;
+    let path = format!("{}/export", keeper.agent.path());
+    let export = keeper.agent.wire.get(&path).await.text;
+    let (code, told) = verified_apart(&home, &export);
+    assert_eq!(code, Some(0), "{told}");
+    // A change of each kind of row is named, as is a row or an entry that is missing.
+    let lines: Vec<&str> = export.lines().collect();
+    let rows = 1..lines.len() - 1;
+    for kind in RowKind::ALL.map(RowKind::collection) {
+        let start = format!("{{\"in\":\"{kind}\"");
+        let Some(at) = rows.clone().find(|at| lines[*at].starts_with(&start)) else { continue };
+        let mut changed: Value = serde_json::from_str(lines[at]).expect("a row");
+        changed["row"]["forged"] = json!(1);
+        let changed = changed.to_string();
+        let with = |line: Option<&str>| {
+            let mut lines = lines.clone();
+            match line {
+                Some(line) => lines[at] = line,
+                None => drop(lines.remove(at)),
+            }
+            lines.join("\n")
+        };
+        // An entry's own row has no digest, but its text is in the hash.
+        let entry = lines[at].contains("\"hash\"");
+        for forged in [(!entry).then(|| with(Some(&changed))), Some(with(None))] {
+            let Some(forged) = forged else { continue };
+            let (code, told) = verified_apart(&home, &forged);
+            assert_eq!(code, Some(1), "{kind}: {told}");
+        }
+    }
 }

@@ -90,6 +90,13 @@ impl Exchange {
     pub(crate) fn is_query(&self) -> bool {
         self.method == "POST" && self.path.ends_with("/_api/cursor")
     }
+
+    /// Whether the job that signs the heads of ledgers sent the request. It does so at any time, if
+    /// another server has written entries.
+    fn is_signing(&self) -> bool {
+        let query = self.request["query"].as_str().unwrap_or_default();
+        query.starts_with("// Reads the entries of an agent's ledger after")
+    }
 }
 
 type Action = Box<dyn FnOnce(Phase) + Send>;
@@ -183,9 +190,10 @@ impl Proxy {
         state.bytes.clear();
     }
 
-    /// Returns all exchanges since the last [`Proxy::clear`], in the order of the requests.
+    /// Returns all exchanges since the last [`Proxy::clear`], in the order of the requests, without
+    /// those of the job that signs the heads of ledgers.
     pub(crate) fn record(&self) -> Vec<Exchange> {
-        self.state().record.clone()
+        self.state().record.iter().filter(|exchange| !exchange.is_signing()).cloned().collect()
     }
 
     /// Returns the number of bytes that passed in each phase.
@@ -247,7 +255,10 @@ async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State
         let way = way_of(&exchange);
         let (at, fault) = {
             let mut state = state.lock().expect("no holder panics");
-            let fault = state.fault_for(&exchange);
+            let fault = match exchange.is_signing() {
+                true => None,
+                false => state.fault_for(&exchange),
+            };
             if shapes_file().is_some() {
                 state.shapes.extend(lines_of(&exchange));
             }

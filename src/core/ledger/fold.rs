@@ -81,7 +81,7 @@ pub struct Folded {
     pub head: String,
     /// Number of rows that agree with the ledger.
     pub rows: u64,
-    /// The differences, at most [`DIFFERENCES_MAX`] of them.
+    /// The differences, at most a thousand of them.
     pub differences: Vec<Difference>,
     /// Number of further differences.
     pub more: u64,

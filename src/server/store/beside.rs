@@ -29,9 +29,9 @@ use vctx_core::trust::Scope;
 /// Collections that a write beside calls may read.
 const READS: [&str; 2] = ["core_memory", "messages"];
 /// Maximum number of attempts of one write beside calls, after conflicts with other writers.
-const BESIDE_TRIES_MAX: u32 = 16;
-/// Longest pause between two attempts, in milliseconds.
-const BESIDE_PAUSE_MS: u64 = 20;
+const BESIDE_TRIES_MAX: u32 = 48;
+/// The longest pause before the next attempt is this number of milliseconds for each earlier one.
+const BESIDE_PAUSE_MS: u64 = 4;
 /// Maximum number of rows that one entry lists when an agent gets its ledger.
 const ADOPTED_ROWS: usize = 2_000;
 /// Number of rows of each collection that one request gives a salt.
@@ -71,7 +71,7 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
     let what = work.what;
     let mut writes = work.writes.to_vec();
     writes.push("memory_events");
-    for _ in 0..BESIDE_TRIES_MAX {
+    for tries in 1..=BESIDE_TRIES_MAX {
         let reads: Vec<&str> = READS.into_iter().filter(|name| !writes.contains(name)).collect();
         let stream = Stream::begin(rw, &reads, &writes).await?;
         match attempt(&stream, rw, scope, &work, &took).await {
@@ -102,10 +102,16 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 }
             }
         }
-        tokio::time::sleep(Duration::from_millis(SystemIds.below(BESIDE_PAUSE_MS))).await;
+        pause(tries).await;
     }
     let text = format!("{what}: another writer was faster {BESIDE_TRIES_MAX} times");
     Err(Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text))
+}
+
+/// Waits before the next attempt, longer after more of them.
+async fn pause(tries: u32) {
+    let most = BESIDE_PAUSE_MS * u64::from(tries);
+    tokio::time::sleep(Duration::from_millis(SystemIds.below(most))).await;
 }
 
 enum Attempt<T> {
@@ -169,7 +175,7 @@ async fn append(
 /// Does nothing if the agent does not exist or is being moved.
 pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
     let mut noted = Ok(None);
-    for _ in 0..BESIDE_TRIES_MAX {
+    for tries in 1..=BESIDE_TRIES_MAX {
         let Entry { row, text, .. } = Written::new(scope).alone(event);
         let binds = binds!(scope; entry = row, entry_text = text, sync = rw.sync);
         noted = rw.row::<Head>(NOTE, binds).await;
@@ -183,7 +189,7 @@ pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
             Err(fault) if fault.raced() => {}
             Err(_) => break,
         }
-        tokio::time::sleep(Duration::from_millis(SystemIds.below(BESIDE_PAUSE_MS))).await;
+        pause(tries).await;
     }
     noted.map(drop)
 }

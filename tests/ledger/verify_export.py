@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Compares the rows of an export with the ledger in it, without any code of vctx.
+
+Usage: verify_export.py EXPORT. Prints each difference; the exit code is 1 if there are any. The
+rules are those of docs/decisions/0032-ledger.md.
+"""
+
+import base64
+import hashlib
+import json
+import sys
+import time
+
+LETTERS = {
+    "core_memory": "c", "core_versions": "v", "messages": "m", "recall_log": "r", "recall_vectors": "n",
+    "archival_manifests": "a", "archival_docs": "d", "cites": "k", "derived_from": "f", "prompts": "p",
+    "tool_sets": "t", "idempotency": "i", "schedules": "s", "memory_events": "e",
+}
+END = {"answer_seq", "counted_permille", "duration_ms", "ended_at", "finish", "usage", "variance_flag"}
+
+
+class Fraction(float):
+    """A number with a fraction, written as it was read."""
+
+
+def canonical(value):
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical(k)}:{canonical(value[k])}" for k in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return value.text if isinstance(value, Fraction) else json.dumps(value, ensure_ascii=False)
+
+
+def fraction(text):
+    number = Fraction(text)
+    number.text = text
+    return number
+
+
+def short(text):
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode().rstrip("=")
+
+
+def names(*parts):
+    return short("\0".join(parts))
+
+
+def identity(kind, row):
+    if kind in ("core_memory", "memory_events"):
+        return ""
+    if kind == "derived_from":
+        return names(canonical({n: row[n] for n in ("chunk", "version", "message", "before") if n in row}))
+    return {
+        "core_versions": lambda: str(row["version"]), "prompts": lambda: str(row["turn"]),
+        "messages": lambda: str(row["seq"]), "recall_log": lambda: str(row["seq"]),
+        "recall_vectors": lambda: f"{row['seq']}.{row['passage']}",
+        "archival_manifests": lambda: names(row["doc_id"]),
+        "archival_docs": lambda: names(row["doc_id"], row["chunk_id"]),
+        "cites": lambda: names(row["message"], row["doc_id"], row["chunk_id"]),
+        "tool_sets": lambda: row["digest"], "schedules": lambda: names(row["name"]),
+        "idempotency": lambda: names(row["key"], str(row.get("part", ""))),
+    }[kind]()
+
+
+def items(kind, row, salts):
+    covered = {name: value for name, value in row.items() if value is not None}
+    for left_out in {"recall_log": ["at_ms"], "archival_docs": ["embedding"]}.get(kind, []):
+        covered.pop(left_out, None)
+    if kind == "core_memory" and covered.get("released") == []:
+        del covered["released"]
+    if kind == "idempotency":
+        covered["response"] = {n: v for n, v in covered["response"].items() if n != "_rev"}
+    if kind in ("recall_log", "recall_vectors") and salts.get(row["seq"]):
+        covered["salt"] = salts[row["seq"]]
+    end = {name: covered.pop(name) for name in END & covered.keys()} if kind == "prompts" else {}
+    yield LETTERS[kind] + identity(kind, row), short(canonical(covered))
+    if end:
+        yield "q" + identity(kind, row), short(canonical(end))
+
+
+def main(path):
+    found, events, entries, salts, wrong, sealed_as = {}, [], {}, {}, [], ""
+    for line in open(path, encoding="utf-8"):
+        value = json.loads(line, parse_float=fraction)
+        sealed_as = value.get("sealed_as", sealed_as)
+        kind, row = value.get("in"), value.get("row")
+        if kind == "messages":
+            salts[row["seq"]] = row["salt"]
+        if kind == "memory_events" and "n" in row:
+            entries[row["n"]] = row
+        elif kind == "memory_events":
+            events.append(next(items(kind, row, salts))[1])
+        elif kind:
+            found.update(items(kind, row, salts))
+    expected, head = {}, hashlib.sha256(b"vctx ledger 1\0" + sealed_as.encode()).hexdigest()
+    for n in range(1, max(entries, default=0) + 1):
+        entry = entries.get(n, {"rows": []})
+        text = canonical({name: entry.get(name) for name in ("type", "ts", "details", "rows")})
+        head = hashlib.sha256(f"{head} {n} {text}".encode()).hexdigest()
+        if entry.get("hash") != head:
+            wrong.append(f"entry {n} is missing or does not follow from the entry before it")
+        for item in entry["rows"]:
+            name, *digest = item.split(" ")
+            if name == "e":
+                expected.setdefault("e", []).append(digest[0])
+            elif digest:
+                expected[name] = digest
+            else:
+                expected.pop(name, None)
+    if sorted(expected.pop("e", [])) != sorted(events):
+        wrong.append("the events are not those that the entries describe")
+    for name in sorted(expected.keys() | found.keys()):
+        digest, *until = expected.get(name, [None])
+        over = until and name not in found and int(until[0]) <= time.time()
+        if found.get(name) != digest and not over:
+            wrong.append(f"{name}: {found.get(name)} instead of {digest}")
+    print("\n".join(wrong) or f"{len(found)} rows agree with {len(entries)} entries, head {head}")
+    return 1 if wrong or not entries else 0
+
+
+sys.exit(main(sys.argv[1]))
