@@ -316,6 +316,9 @@ async fn an_agent_that_moves_is_the_same_and_its_callers_see_no_difference() {
     assert_eq!(told["state"], state(&there), "{told}");
     assert_eq!(unrevised(&there), file, "it is another one there");
     world.here.assert_verified("vctx.sock", "ada");
+    // An agent in another database is not missing.
+    let output = world.here.run(&["verify", "--socket", socket]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert_eq!(ada.wire.get(&format!("{}/forget", ada.path())).await.ok(), manifests);
     in_their_places(&world, &ada.wire).await;
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Executor;
 use super::export::READ_AGAIN;
 use super::kernel::no_agent;
+use super::moving::Home;
 use crate::checkpoints::Signed;
 use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
 use vctx_base::clock::iso8601;
@@ -73,6 +74,13 @@ impl Executor {
         }
         // An agent that was removed meanwhile is signed as gone now.
         self.sign_heads().await?;
+        let mut elsewhere = BTreeSet::new();
+        for key in &missing {
+            if self.is_elsewhere(key).await? {
+                elsewhere.insert(key.clone());
+            }
+        }
+        missing.retain(|key| !elsewhere.contains(key));
         let missing: Vec<Value> = missing
             .iter()
             .filter_map(|key| Some((key, checkpoints.signed(key)?)))
@@ -84,6 +92,16 @@ impl Executor {
             })
             .collect();
         Ok(json!({"key": checkpoints.public_key(), "signed": count, "missing": missing}))
+    }
+
+    /// Returns whether the directory says that another database has the agent.
+    async fn is_elsewhere(&self, key: &str) -> Result<bool> {
+        if matches!(self.directory.home, Home::None) {
+            return Ok(false);
+        }
+        let scope = scope_of(key)?;
+        let found = self.kernel.read(|ro| store::located(ro, &scope)).await?;
+        Ok(found.row.is_some_and(|row| row.place != self.directory.place))
     }
 
     /// Signs the heads of all ledgers that this server has written since the last call. A ledger
