@@ -34,4 +34,5 @@ pub mod tool;
 pub mod tools;
 pub mod trace;
 pub mod verify;
+mod verify_file;
 pub mod why;

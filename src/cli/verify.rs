@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::portable;
 use crate::saved::Saved;
 use crate::target::Target;
+use crate::verify_file;
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
 use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
 use vctx_core::memory::verify::{Report, Verifier};
@@ -26,10 +28,13 @@ database. The report names rows that do not agree, and agents that are missing.
 Examples:
   vctx verify                                            all agents of the running server
   vctx verify --agent ada --save ada.jsonl               one agent, and keep an export
-  vctx verify --export ada.jsonl                         the export, without a server
+  vctx verify --export ada.jsonl                         the saved file, without a server
+  vctx export --agent ada --out ada.jsonl.gz             an export of all rows ...
+  vctx verify --export ada.jsonl.gz --key KEY            ... and its check, without a server
   vctx context --agent ada --save receipt.json           save what the model was shown ...
   vctx verify --receipt receipt.json --item 17           ... and check later whether message 17 was in it
 
+The public key of a server is in the answer of `vctx verify --json` (`key`). Keep it where writers to the database cannot change it.
 Exit code 0 if all checks pass, 65 if a check fails.";
 
 /// Maximum length in bytes of a line in a file that `--save` wrote. A text may have 1 MiB, and JSON
@@ -54,9 +59,14 @@ pub struct Verify {
     #[arg(long, value_name = "FILE", requires = "agent", conflicts_with = "export")]
     save: Option<PathBuf>,
 
-    /// Verify a file written by --save instead of the data of a server
+    /// Verify a file written by --save or by `vctx export` instead of the data of a server
     #[arg(long, value_name = "FILE", conflicts_with = "agent")]
     export: Option<PathBuf>,
+
+    /// Public key whose signature the export must have; can be repeated, and one of them is enough
+    /// [default: the signature is not checked]
+    #[arg(long, value_name = "KEY", requires = "export", conflicts_with = "receipt")]
+    key: Vec<String>,
 
     /// A file that `vctx context --save` wrote, to compare with the agent's log
     #[arg(long, value_name = "FILE")]
@@ -78,6 +88,8 @@ pub struct Verdict {
     pub proof: Option<Proof>,
     /// Agents with a signed ledger that are not in the database.
     pub missing: Vec<Value>,
+    /// Public key of the server's checkpoints; null if it was not asked for.
+    pub key: Value,
 }
 
 /// The result for one agent.
@@ -95,7 +107,7 @@ impl Checked {
 }
 
 /// Whether a comparison of the rows with the ledger found no difference.
-fn agrees(ledger: &Value) -> bool {
+pub fn agrees(ledger: &Value) -> bool {
     ledger["differences"].as_array().is_some_and(Vec::is_empty) && ledger["more"] == 0
 }
 
@@ -110,8 +122,13 @@ impl Verdict {
 
 /// Runs `vctx verify`.
 pub async fn run(verify: Verify) -> Result<(), Failure> {
+    if let Some(path) = &verify.export
+        && portable::is_export(path)
+    {
+        return verify_file::run(path, &verify.key, verify.target.json);
+    }
     let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
-    let (mut reports, mut missing) = (Vec::new(), Vec::new());
+    let (mut reports, mut missing, mut key) = (Vec::new(), Vec::new(), Value::Null);
     match &verify.export {
         Some(path) => {
             reports.push(Checked { report: export(path, check.as_mut())?, ledger: None });
@@ -127,9 +144,10 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     if verify.export.is_none() && verify.agent.is_none() && check.is_none() {
         let ledgers = verify.target.client().ledgers().await?;
         missing = ledgers["missing"].as_array().cloned().unwrap_or_default();
+        key = ledgers["key"].clone();
     }
     same_agent(check.as_ref(), &reports)?;
-    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish), missing };
+    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish), missing, key };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
@@ -320,7 +338,12 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
             "in_prompt": proof.in_prompt, "mismatches": mismatches, "item": item, "item_in_prompt": item.map(|seq| proof.contains(seq)),
         })
     });
-    json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing, "receipt": proof})
+    let mut told = json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing,
+        "receipt": proof});
+    if !verdict.key.is_null() {
+        told["key"] = verdict.key.clone();
+    }
+    told
 }
 
 /// Formats the report on one agent as JSON.
@@ -368,6 +391,13 @@ fn checked_lines(one: &Checked) -> Vec<String> {
     if !agrees(ledger) && one.report.holds() {
         lines[0] = lines[0].replacen(": holds.", ": BROKEN.", 1);
     }
+    lines.extend(ledger_lines(ledger));
+    lines
+}
+
+/// Formats the comparison of an agent's rows with its ledger as lines of text.
+pub fn ledger_lines(ledger: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
     if ledger["entries"] == 0 {
         lines.push("  no ledger yet: the next write to this agent begins it".into());
         return lines;
@@ -505,6 +535,7 @@ mod tests {
                 reports: vec![Checked { report, ledger: None }],
                 proof: None,
                 missing: Vec::new(),
+                key: Value::Null,
             },
             None,
         );
@@ -526,6 +557,7 @@ mod tests {
             reports: vec![Checked { report, ledger: None }],
             proof: None,
             missing: Vec::new(),
+            key: Value::Null,
         };
         assert!(verdict_text(&verdict, None).contains(
             "first broken row: message 2 (id m2): the row is not what its digest was made of"

@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
 use vctx_base::signing::SigningKey;
-use vctx_core::ledger::note::{Checkpoint, Head, SignedHead};
+use vctx_core::ledger::note::{Checkpoint, Head, HeadProof, SignedHead};
 
 /// Size of the checkpoint file, in bytes, above which the server thins it when it starts: it keeps
 /// only the lines with the newest head of an agent.
@@ -32,6 +32,8 @@ pub struct Signed {
     pub at: String,
     /// Number of the checkpoint.
     pub number: u64,
+    /// Position of the checkpoint's line in the file, in bytes.
+    position: u64,
 }
 
 /// The checkpoints of one server.
@@ -42,6 +44,8 @@ pub struct Checkpoints {
 
 struct State {
     file: File,
+    /// Length of the file in bytes.
+    bytes: u64,
     number: u64,
     root: String,
     signed: BTreeMap<String, Signed>,
@@ -66,6 +70,7 @@ impl Checkpoints {
         })?;
         let mut state = State {
             file: file.try_clone().map_err(|error| failed(&error))?,
+            bytes: 0,
             number: 0,
             root: String::new(),
             signed: BTreeMap::new(),
@@ -73,7 +78,11 @@ impl Checkpoints {
         };
         let lines = read(&mut file, &path, &key, &mut state)?;
         if file.metadata().map_err(|error| failed(&error))?.len() > CHECKPOINT_BYTES_MAX {
-            state.file = thinned(&path, lines, &state).map_err(|error| failed(&error))?;
+            let before = std::mem::take(&mut state.signed);
+            (state.number, state.root) = (0, String::new());
+            file = thinned(&path, lines, &before).map_err(|error| failed(&error))?;
+            state.file = file.try_clone().map_err(|error| failed(&error))?;
+            read(&mut file, &path, &key, &mut state)?;
         }
         Ok(Self { key, state: Mutex::new(state) })
     }
@@ -117,23 +126,52 @@ impl Checkpoints {
             heads,
         };
         let listed: Vec<Value> = checkpoint.heads.iter().map(SignedHead::listed).collect();
-        let note = self.key.note(&checkpoint.text());
+        let root = checkpoint.root();
+        let note = self.key.note(&checkpoint.text(&root));
         let line = json!({"before": checkpoint.before, "heads": listed, "note": note});
-        state.file.write_all(format!("{line}\n").as_bytes())?;
+        let line = format!("{line}\n");
+        state.file.write_all(line.as_bytes())?;
         state.file.sync_data()?;
-        state.take(checkpoint);
+        state.take(checkpoint, root, line.len() as u64);
         Ok(())
+    }
+
+    /// Returns the proof of the newest head that was signed for an agent; `None` if there is none.
+    pub fn proof(&self, agent: &str) -> io::Result<Option<HeadProof>> {
+        let state = self.state.lock().expect("no holder panics");
+        let Some(Signed { head: Some(head), position, .. }) = state.signed.get(agent) else {
+            return Ok(None);
+        };
+        // The file is open for appending, so a read at a position moves nothing.
+        let mut bytes = vec![0; CHECKPOINT_LINE_BYTES_MAX.min(state.bytes - position) as usize];
+        state.file.read_exact_at(&mut bytes, *position)?;
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+        let row: Value = serde_json::from_slice(&bytes[..end])?;
+        let heads = row["heads"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let heads = heads.iter().filter_map(SignedHead::of_list);
+        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let proof = HeadProof {
+            note: text("note"),
+            before: text("before"),
+            leaves: heads.map(|head| head.leaf()).collect(),
+            agent: agent.to_owned(),
+            head: head.clone(),
+        };
+        // A checkpoint of an earlier program version has another root.
+        Ok(proof.check(&proof.note).is_ok().then_some(proof))
     }
 }
 
 impl State {
-    fn take(&mut self, checkpoint: Checkpoint) {
-        self.number = checkpoint.number;
-        self.root = checkpoint.root();
+    /// Takes a checkpoint over whose line has the given length.
+    fn take(&mut self, checkpoint: Checkpoint, root: String, bytes: u64) {
+        let (number, position) = (checkpoint.number, self.bytes);
+        self.number = number;
+        self.root = root;
+        self.bytes += bytes;
         for one in checkpoint.heads {
-            let signed =
-                Signed { head: one.head, at: checkpoint.at.clone(), number: checkpoint.number };
-            self.signed.insert(one.agent, signed);
+            let at = checkpoint.at.clone();
+            self.signed.insert(one.agent, Signed { head: one.head, at, number, position });
         }
     }
 }
@@ -148,7 +186,7 @@ fn read(
 ) -> Result<BTreeMap<u64, String>, String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let mut lines = BTreeMap::new();
-    let mut good = 0;
+    state.bytes = 0;
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
     let mut reader = BufReader::new(&*file);
     loop {
@@ -159,11 +197,11 @@ fn read(
             return Ok(lines);
         }
         if !line.ends_with('\n') {
-            file.set_len(good).map_err(failed)?;
+            file.set_len(state.bytes).map_err(failed)?;
             return Ok(lines);
         }
-        let checkpoint = parsed(line.trim_end(), key)
-            .and_then(|checkpoint| follows(checkpoint, state))
+        let (checkpoint, root) = parsed(line.trim_end(), key)
+            .and_then(|(checkpoint, root)| Ok((follows(checkpoint, state)?, root)))
             .map_err(|why| {
                 let at = lines.len() + 1;
                 format!(
@@ -172,9 +210,8 @@ fn read(
                     path.display()
                 )
             })?;
-        good += bytes as u64;
         lines.insert(checkpoint.number, line);
-        state.take(checkpoint);
+        state.take(checkpoint, root, bytes as u64);
     }
 }
 
@@ -189,8 +226,9 @@ fn follows(checkpoint: Checkpoint, state: &State) -> Result<Checkpoint, String> 
     Ok(checkpoint)
 }
 
-/// Reads a line of a checkpoint file, and checks its signature. An error says what is wrong.
-fn parsed(line: &str, key: &SigningKey) -> Result<Checkpoint, String> {
+/// Reads a line of a checkpoint file, and checks its signature. Returns the checkpoint and its
+/// root. An error says what is wrong.
+fn parsed(line: &str, key: &SigningKey) -> Result<(Checkpoint, String), String> {
     let row: Value = serde_json::from_str(line).map_err(|_| "is not JSON")?;
     let text = key.verified(row["note"].as_str().unwrap_or_default())?;
     let heads = row["heads"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -204,17 +242,21 @@ fn parsed(line: &str, key: &SigningKey) -> Result<Checkpoint, String> {
         at: words.nth(1).unwrap_or_default().to_owned(),
         heads: heads.ok_or("has a head that cannot be read")?,
     };
-    match checkpoint.text() == text {
-        true => Ok(checkpoint),
-        false => Err("has heads that its signature does not cover".into()),
-    }
+    let roots = [checkpoint.root(), checkpoint.first_root()];
+    let root = roots.into_iter().find(|root| checkpoint.text(root) == text);
+    let root = root.ok_or("has heads that its signature does not cover")?;
+    Ok((checkpoint, root))
 }
 
 /// Replaces the file by one that has only the lines with the newest head of an agent, and the last
 /// line. Returns the new file.
-fn thinned(path: &Path, lines: BTreeMap<u64, String>, state: &State) -> io::Result<File> {
-    let mut kept: BTreeSet<u64> = state.signed.values().map(|signed| signed.number).collect();
-    kept.insert(state.number);
+fn thinned(
+    path: &Path,
+    lines: BTreeMap<u64, String>,
+    signed: &BTreeMap<String, Signed>,
+) -> io::Result<File> {
+    let mut kept: BTreeSet<u64> = signed.values().map(|signed| signed.number).collect();
+    kept.extend(lines.last_key_value().map(|(number, _)| *number));
     let mut temporary = PathBuf::from(path);
     temporary.set_extension("new");
     let mut options = OpenOptions::new();
@@ -296,7 +338,7 @@ mod tests {
         let path = dir.path().join("checkpoints");
         let lines: BTreeMap<u64, String> =
             (1..).zip(text(dir.path()).lines().map(|line| format!("{line}\n"))).collect();
-        drop(thinned(&path, lines, &one.state.lock().unwrap()).unwrap());
+        drop(thinned(&path, lines, &one.state.lock().unwrap().signed).unwrap());
         assert_eq!(text(dir.path()).lines().count(), 2);
         drop(one);
         let again = Checkpoints::open(dir.path()).unwrap();

@@ -73,8 +73,8 @@ pub use vctx_base::{clock, ids, metric, socket, telemetry};
 pub use vctx_cli::{self as cli, app, config};
 pub use vctx_client as client;
 pub use vctx_core::{
-    chunk, conveyance, dialect, error, limits, memory, openai, policy, proof, search, text, tools,
-    trust, window,
+    chunk, conveyance, dialect, error, ledger, limits, memory, openai, policy, proof, search, text,
+    tools, trust, window,
 };
 pub use vctx_lab as lab;
 pub use vctx_mcp as mcp;

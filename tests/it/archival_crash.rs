@@ -102,5 +102,6 @@ async fn a_document_is_never_half_taken_in() {
         let parts = home.database().row("RETURN LENGTH(archival_parts)", json!({})).await;
         assert_eq!(parts, 0, "no part outlives its document");
         assert_archive(&home.database()).await;
+        home.assert_verified("vctx.sock", "ada");
     }
 }

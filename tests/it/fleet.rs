@@ -188,7 +188,7 @@ async fn exported(wire: &Wire, agent: &str) -> String {
 /// Returns the rows of an export without the core's list of recent revisions and without the entry
 /// about this list in the ledger, because a move adds a revision to this list.
 fn unrevised(file: &str) -> String {
-    let mut lines: Vec<&str> = file.lines().collect();
+    let mut lines: Vec<&str> = unsigned(file).collect();
     lines.pop();
     let mut core: Value = serde_json::from_str(lines[1]).expect("JSON");
     let revisions = core["row"].as_object_mut().expect("a row").remove("recent_revisions");
@@ -199,9 +199,14 @@ fn unrevised(file: &str) -> String {
     lines.join("\n")
 }
 
+/// Returns the lines of an export without the signed head, which the server adds that exports.
+fn unsigned(file: &str) -> impl Iterator<Item = &str> {
+    file.lines().filter(|line| !line.starts_with("{\"checkpoint\":"))
+}
+
 /// Returns the hash of an export's content, which the last line of the export contains.
 fn state(file: &str) -> Value {
-    let trailer: Value = serde_json::from_str(file.lines().last().expect("lines")).expect("JSON");
+    let trailer: Value = serde_json::from_str(unsigned(file).last().expect("lines")).expect("JSON");
     trailer["state"].clone()
 }
 

@@ -11,6 +11,7 @@ mod count;
 mod database;
 mod features;
 mod home;
+mod honest;
 mod isolation_cases;
 mod keeper;
 mod killer;

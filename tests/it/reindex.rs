@@ -258,6 +258,7 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
     // next embedder.
     let told = ask(&wire, "start").await.refused(400, "INVALID_ARGUMENT");
     assert!(told["detail"].as_str().unwrap().contains("already"), "{told}");
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
@@ -346,6 +347,7 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
     assert_eq!(kinds["attributes"][0]["n"], kinds["chunks"], "{kinds}");
     assert_eq!(kinds["told"].as_array().unwrap().len(), 1, "{kinds}");
     assert!(search(&ada.again()).await);
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
@@ -380,6 +382,7 @@ async fn two_servers_do_it_together_and_one_that_knows_no_next_embedder_is_caugh
     // can compute vectors of any dimension.
     cid.done("ingest_archival", &document("late", 1, 0)).await;
     assert!(search(&ada).await);
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
@@ -434,6 +437,7 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
     assert_eq!(told["next"]["number"], 3);
     switched(&wire, 3).await;
     assert!(search(&ada).await);
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -572,4 +576,5 @@ async fn an_index_of_an_earlier_release_and_vectors_of_callers_change_too() {
     assert_eq!(found["result"]["k_actual"], 5);
     assert_eq!(found["result"]["results"][0]["text"], "Bearing 045. ");
     ada.done("ingest_archival", &document("own", 1, 0)).await;
+    home.assert_verified("vctx.sock", "ada");
 }

@@ -109,6 +109,7 @@ async fn parts_are_seen_when_all_are_there_and_checked_as_one_document() {
     assert_eq!(done["result"]["replaced"], wanted.len());
     assert_eq!(texts(&database).await, whole("second"));
     assert_eq!(kept(&database).await, 1, "bob's part alone is left");
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,5 +202,6 @@ async fn an_upload_that_is_cut_off_goes_on_where_it_was_and_nothing_is_half_seen
         assert_eq!(texts(&database).await, wanted, "round {round}");
         assert_archive(&database).await;
         before = wanted;
+        home.assert_verified("vctx.sock", "ada");
     }
 }

@@ -260,6 +260,7 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
         tokio::time::sleep(LOOK).await;
     }
     all_made(&home, "ada", &texts).await;
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -407,6 +408,7 @@ async fn who_is_killed_goes_on_where_it_was() {
     // All servers of the test write to one log. This log contains warnings about the lost
     // connection, from servers whose engine was killed.
     server.expect("a job failed");
+    home.assert_verified("vctx.sock", "ada");
     drop(server);
     drop(engine);
 }
@@ -463,6 +465,7 @@ async fn a_text_that_the_model_refuses_is_in_nobodys_way() {
     let asked = json!({"query": "unspeakable word", "mode": "text", "rehydrate": false});
     let found = ada.done("search_recall", &asked).await;
     assert_eq!(found["result"]["results"][0]["content"], said[0]);
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]

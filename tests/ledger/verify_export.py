@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Compares the rows of an export with the ledger in it, without any code of vctx.
 
-Usage: verify_export.py EXPORT. Prints each difference; the exit code is 1 if there are any. The
-rules are those of docs/decisions/0032-ledger.md.
+Usage: verify_export.py EXPORT [PUBLIC_KEY]. Prints each difference; the exit code is 1 if there are
+any. The rules are those of docs/decisions/0032-ledger.md. With a public key, the program openssl
+checks the signature of the ledger's head.
 """
 
 import base64
 import hashlib
 import json
+import pathlib
+import struct
+import subprocess
 import sys
+import tempfile
 import time
 
 LETTERS = {
@@ -16,6 +21,8 @@ LETTERS = {
     "archival_manifests": "a", "archival_docs": "d", "cites": "k", "derived_from": "f", "prompts": "p",
     "tool_sets": "t", "idempotency": "i", "schedules": "s", "memory_events": "e",
 }
+# Version of the list, the mark of a move, and rows that stay in their database.
+NOT_EXPORTED = "2ygboh"
 END = {"answer_seq", "counted_permille", "duration_ms", "ended_at", "finish", "usage", "variance_flag"}
 
 
@@ -39,6 +46,12 @@ def fraction(text):
 
 def short(text):
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode().rstrip("=")
+
+
+def vector(row):
+    components = struct.pack(f"<{len(row['embedding'])}d", *map(float, row["embedding"]))
+    digest = hashlib.sha256(row.get("salt", "").encode() + b"\0" + components).digest()
+    return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
 
 def names(*parts):
@@ -78,11 +91,41 @@ def items(kind, row, salts):
         yield "q" + identity(kind, row), short(canonical(end))
 
 
-def main(path):
+def base64_sha256(text):
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def signed(proof, key, entries):
+    """Returns what is wrong with the signed head in an export."""
+    if not proof:
+        return ["there is no signed head"]
+    head, text = proof["head"], proof["note"].split("\n\n")[0] + "\n"
+    leaf = base64_sha256("vctx leaf 1\0" + canonical([proof["agent"], head["n"], head["hash"]]))
+    root = canonical({"before": proof["before"], "leaves": proof["leaves"]})
+    if leaf not in proof["leaves"] or text.split("\n")[2] != base64_sha256("vctx checkpoint 2\0" + root):
+        return ["the checkpoint does not cover the signed head"]
+    if entries.get(head["n"], {}).get("hash") != head["hash"]:
+        return [f"entry {head['n']} is not the entry that was signed"]
+    if key is None:
+        return []
+    name, _, public = key.split("+", 2)
+    signature = next(line.split(" ")[2] for line in proof["note"].split("\n") if line.startswith(f"\u2014 {name} "))
+    der = bytes.fromhex("302a300506032b6570032100") + base64.b64decode(public)[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        for name, content in (("k", der), ("s", base64.b64decode(signature)[4:]), ("t", text.encode())):
+            pathlib.Path(directory, name).write_bytes(content)
+        command = "openssl pkeyutl -verify -pubin -keyform DER -inkey k -rawin -in t -sigfile s"
+        done = subprocess.run(command.split(), cwd=directory, capture_output=True, check=False)
+    return [] if done.returncode == 0 else ["the signature of the checkpoint does not hold"]
+
+
+def main(path, key=None):
     found, events, entries, salts, wrong, sealed_as = {}, [], {}, {}, [], ""
+    vectors, known, proof = {}, {}, None
     for line in open(path, encoding="utf-8"):
         value = json.loads(line, parse_float=fraction)
         sealed_as = value.get("sealed_as", sealed_as)
+        proof = value.get("checkpoint", proof)
         kind, row = value.get("in"), value.get("row")
         if kind == "messages":
             salts[row["seq"]] = row["salt"]
@@ -92,10 +135,14 @@ def main(path):
             events.append(next(items(kind, row, salts))[1])
         elif kind:
             found.update(items(kind, row, salts))
+        if row and row.get("embedding") and kind == "archival_docs":
+            vectors[identity(kind, row)] = vector(row)
     expected, head = {}, hashlib.sha256(b"vctx ledger 1\0" + sealed_as.encode()).hexdigest()
     for n in range(1, max(entries, default=0) + 1):
         entry = entries.get(n, {"rows": []})
         text = canonical({name: entry.get(name) for name in ("type", "ts", "details", "rows")})
+        if entry["rows"][:1] == ["2"]:
+            text = hashlib.sha256(text.encode()).hexdigest()
         head = hashlib.sha256(f"{head} {n} {text}".encode()).hexdigest()
         if entry.get("hash") != head:
             wrong.append(f"entry {n} is missing or does not follow from the entry before it")
@@ -103,19 +150,26 @@ def main(path):
             name, *digest = item.split(" ")
             if name == "e":
                 expected.setdefault("e", []).append(digest[0])
-            elif digest:
+            elif name[0] == "w":
+                known.setdefault(name[1:], []).append(digest[0])
+            elif digest and name[0] not in NOT_EXPORTED:
                 expected[name] = digest
             else:
                 expected.pop(name, None)
+                known.pop(name[1:], None) if name[0] == "d" else None
     if sorted(expected.pop("e", [])) != sorted(events):
         wrong.append("the events are not those that the entries describe")
+    for chunk in sorted(vectors.keys() | {one for one in known if f"d{one}" in found}):
+        if vectors.get(chunk) not in known.get(chunk, []):
+            wrong.append(f"d{chunk}: another vector than the entries list")
     for name in sorted(expected.keys() | found.keys()):
         digest, *until = expected.get(name, [None])
         over = until and name not in found and int(until[0]) <= time.time()
         if found.get(name) != digest and not over:
             wrong.append(f"{name}: {found.get(name)} instead of {digest}")
+    wrong += signed(proof, key, entries) if proof or key else []
     print("\n".join(wrong) or f"{len(found)} rows agree with {len(entries)} entries, head {head}")
     return 1 if wrong or not entries else 0
 
 
-sys.exit(main(sys.argv[1]))
+sys.exit(main(*sys.argv[1:]))

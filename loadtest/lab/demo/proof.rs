@@ -135,6 +135,7 @@ pub(super) async fn prove(
             reports: vec![checked],
             proof: Some(check.finish()),
             missing: Vec::new(),
+            key: Value::Null,
         },
         context,
         broken_at_end: score.broken,

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::item::{Item, RowState, Shape};
+use super::item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
 use super::note::Head;
 use super::{genesis, link, text_of};
 use crate::memory::export::RowKind;
+use crate::trust::Scope;
 
 type Row = Map<String, Value>;
 
@@ -87,17 +88,55 @@ pub struct Folded {
     pub more: u64,
 }
 
+impl Folded {
+    /// Returns the result as an answer shows it.
+    pub fn told(&self) -> Value {
+        let differences: Vec<Value> = self
+            .differences
+            .iter()
+            .map(|one| {
+                json!({"wrong": one.wrong.name(), "collection": one.collection, "row": one.row,
+                    "what": one.what})
+            })
+            .collect();
+        json!({"entries": self.entries, "head": self.head, "rows": self.rows,
+            "differences": differences, "more": self.more})
+    }
+}
+
 /// Collects the rows and entries of one agent.
 #[derive(Debug, Default)]
 pub struct Fold {
     found: HashMap<(Shape, String), FoundRow>,
     events: HashMap<String, u64>,
     entries: BTreeMap<u64, Row>,
-    /// Salt and time of each message, by seq.
+    /// Salt and time of each message, by seq; the time is empty if the message has expired.
     messages: HashMap<u64, (String, String)>,
     /// Whether the core has a salt, which means that the agent must have a ledger.
     has_salt: bool,
+    /// What the rows outside an export are compared with; `None` for the rows of an export.
+    local: Option<Local>,
     folded: Folded,
+}
+
+/// What a database says of an agent in addition to the rows of an export.
+#[derive(Clone, Copy, Debug, Default)]
+struct Local {
+    /// Number of entries that an import brought along. Rows that an export leaves out and that
+    /// these entries describe are missing rightly.
+    imported: u64,
+}
+
+/// The statements of a ledger, folded.
+#[derive(Debug, Default)]
+struct Statements {
+    rows: HashMap<(Shape, String), ExpectedRow>,
+    /// Events that are no entries: count and last entry, by digest.
+    events: HashMap<String, (u64, u64)>,
+    /// Digests of the vectors of each chunk, by the chunk's identity.
+    vectors: HashMap<String, Vec<String>>,
+    /// Whether the last entry has the newest list of kinds.
+    complete: bool,
 }
 
 impl Fold {
@@ -109,7 +148,8 @@ impl Fold {
         if kind == RowKind::Messages
             && let Some(seq) = seq
         {
-            self.messages.insert(seq, (text("salt").to_owned(), text("created_at").to_owned()));
+            let at = if text("expired_at").is_empty() { text("created_at") } else { "" };
+            self.messages.insert(seq, (text("salt").to_owned(), at.to_owned()));
         }
         if kind == RowKind::Core {
             self.has_salt = !text("salt").is_empty();
@@ -129,16 +169,38 @@ impl Fold {
         }
     }
 
+    /// Adds what the core has in the database but not in an export. After this call, rows that an
+    /// export leaves out are compared too.
+    pub fn core_in_database(&mut self, core: &Row) {
+        let imported = core.get("imported_entries").and_then(Value::as_u64).unwrap_or(0);
+        self.local = Some(Local { imported });
+        if let Some(item) = Item::moving(RowKind::Core, core) {
+            self.item(item, core);
+        }
+    }
+
+    /// Adds a row that an export leaves out, in the form of the database.
+    pub fn local_row(&mut self, kind: LocalKind, row: Row, scope: &Scope) {
+        let key = row.get("_key").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match Item::of_local(kind, row, scope) {
+            Ok(item) => {
+                let RowState::Is { digest, .. } = item.state else { return };
+                self.found.insert((item.shape, item.id), FoundRow { digest, name: key });
+            }
+            Err(why) => self.differ(Wrong::Shape, kind.collection(), key, why),
+        }
+    }
+
     fn item(&mut self, item: Item, row: &Row) {
         let RowState::Is { digest, .. } = item.state else { return };
-        if item.shape.kind() == RowKind::Events {
+        if item.shape == Shape::Row(RowKind::Events) {
             *self.events.entry(digest).or_default() += 1;
             return;
         }
-        let found = FoundRow { digest, name: name_of(item.shape.kind(), row) };
+        let found = FoundRow { digest, name: name_of(item.shape, row) };
         if let Some(earlier) = self.found.insert((item.shape, item.id.clone()), found) {
             let name = readable(&item.id, &earlier.name);
-            self.differ(Wrong::Extra, item.shape.kind().collection(), name, "exists twice".into());
+            self.differ(Wrong::Extra, item.shape.collection(), name, "exists twice".into());
         }
     }
 
@@ -171,8 +233,7 @@ impl Fold {
         recall_before: &str,
         signed: Option<&Head>,
     ) -> Folded {
-        let mut expected: HashMap<(Shape, String), ExpectedRow> = HashMap::new();
-        let mut events: HashMap<String, (u64, u64)> = HashMap::new();
+        let mut statements = Statements::default();
         let mut head = genesis(sealed_as);
         let mut next = 1;
         for (n, row) in std::mem::take(&mut self.entries) {
@@ -196,9 +257,14 @@ impl Fold {
                 self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
             }
             let items = row.get("rows").and_then(Value::as_array).map(Vec::as_slice);
-            for item in items.unwrap_or_default() {
+            let mut items = items.unwrap_or_default();
+            statements.complete = items.first().is_some_and(|first| first == ITEMS_VERSION);
+            if statements.complete {
+                items = &items[1..];
+            }
+            for item in items {
                 match item.as_str().and_then(Item::parse) {
-                    Some(item) => expect(&mut expected, &mut events, item, n),
+                    Some(item) => statements.take(item, n),
                     None => {
                         let what = "lists a row that cannot be read".to_owned();
                         self.differ(Wrong::Shape, ENTRIES, format!("entry {n}"), what);
@@ -217,21 +283,21 @@ impl Fold {
             self.folded.differences.clear();
             return self.folded;
         }
-        self.compare(expected, now_s, recall_before);
-        self.compare_events(events);
+        if let Some(local) = self.local.filter(|local| local.imported >= next) {
+            let what = format!("names {} imported entries", local.imported);
+            self.differ(Wrong::Changed, RowKind::Core.collection(), String::new(), what);
+        }
+        self.compare_vectors(&statements);
+        self.compare_events(std::mem::take(&mut statements.events));
+        self.compare(statements, now_s, recall_before);
         self.folded.differences.sort_by(|a, b| (a.collection, &a.row).cmp(&(b.collection, &b.row)));
         self.folded
     }
 
-    fn compare(
-        &mut self,
-        expected: HashMap<(Shape, String), ExpectedRow>,
-        now_s: u64,
-        recall_before: &str,
-    ) {
+    fn compare(&mut self, statements: Statements, now_s: u64, recall_before: &str) {
         let mut found = std::mem::take(&mut self.found);
-        for ((shape, id), expected) in expected {
-            let collection = shape.kind().collection();
+        for ((shape, id), expected) in statements.rows {
+            let collection = shape.collection();
             match found.remove(&(shape, id.clone())) {
                 Some(found) if found.digest == expected.digest => self.folded.rows += 1,
                 Some(found) => {
@@ -240,6 +306,7 @@ impl Fold {
                 }
                 None if expected.until.is_some_and(|until| until <= now_s) => {}
                 None if self.expired(shape, &id, recall_before) => {}
+                None if self.may_be_missing(shape, expected.n) => {}
                 None => {
                     let what = format!("is missing, but entry {} describes it", expected.n);
                     self.differ(Wrong::Missing, collection, id, what);
@@ -247,20 +314,68 @@ impl Fold {
             }
         }
         for ((shape, id), found) in found {
+            if matches!(shape, Shape::Local(_) | Shape::Moving) && !statements.complete {
+                continue;
+            }
             let what = "is described by no entry".to_owned();
             let name = readable(&id, &found.name);
-            self.differ(Wrong::Extra, shape.kind().collection(), name, what);
+            self.differ(Wrong::Extra, shape.collection(), name, what);
+        }
+    }
+
+    /// Compares the vectors that searches use with those that the ledger lists for their chunks.
+    fn compare_vectors(&mut self, statements: &Statements) {
+        let mut wrong = Vec::new();
+        let found = &mut self.found;
+        for (chunk, digests) in &statements.vectors {
+            let row = (Shape::Row(RowKind::Passages), chunk.clone());
+            let name = found.get(&row).map(|row| row.name.clone());
+            let what = match found.remove(&(Shape::Vector, chunk.clone())) {
+                Some(vector) if digests.contains(&vector.digest) => {
+                    self.folded.rows += 1;
+                    continue;
+                }
+                Some(_) => (Wrong::Changed, "has a vector that no entry describes"),
+                None if name.is_some() => (Wrong::Missing, "has lost its vector"),
+                // The chunk itself is missing, which is a difference of its own.
+                None => continue,
+            };
+            wrong.push((what, readable(chunk, &name.unwrap_or_default())));
+        }
+        let others = found.keys().filter(|(shape, _)| *shape == Shape::Vector).cloned();
+        for other in others.collect::<Vec<_>>() {
+            if let Some(vector) = found.remove(&other)
+                && statements.complete
+            {
+                let what = (Wrong::Extra, "has a vector that no entry describes");
+                wrong.push((what, readable(&other.1, &vector.name)));
+            }
+        }
+        for ((wrong, what), name) in wrong {
+            self.differ(wrong, Shape::Vector.collection(), name, what.to_owned());
+        }
+    }
+
+    /// Returns whether a row that entry `n` describes may be missing: a row that an export leaves
+    /// out, in an export or after an import, a row that only saves work, and the mark of a move,
+    /// which an agent loses when it arrives.
+    fn may_be_missing(&self, shape: Shape, n: u64) -> bool {
+        match (shape, self.local) {
+            (Shape::Moving, _) | (Shape::Local(_), None) => true,
+            (Shape::Local(LocalKind::Forgettings), Some(local)) => n <= local.imported,
+            (Shape::Local(LocalKind::Pages | LocalKind::Parts | LocalKind::Marks), Some(_)) => true,
+            _ => false,
         }
     }
 
     /// Returns whether retention may have removed this row of recall storage.
     fn expired(&self, shape: Shape, id: &str, recall_before: &str) -> bool {
-        if shape.kind() != RowKind::Recall {
+        if shape != Shape::Row(RowKind::Recall) {
             return false;
         }
         let seq = id.split('.').next().and_then(|seq| seq.parse::<u64>().ok());
         let message = seq.and_then(|seq| self.messages.get(&seq));
-        message.is_some_and(|(_, created_at)| created_at.as_str() < recall_before)
+        message.is_some_and(|(_, at)| at.is_empty() || at.as_str() < recall_before)
     }
 
     fn compare_events(&mut self, expected: HashMap<String, (u64, u64)>) {
@@ -287,27 +402,40 @@ impl Fold {
 /// Collection of the entries and of all other events.
 const ENTRIES: &str = "memory_events";
 
-fn expect(
-    rows: &mut HashMap<(Shape, String), ExpectedRow>,
-    events: &mut HashMap<String, (u64, u64)>,
-    item: Item,
-    n: u64,
-) {
-    match item.state {
-        RowState::Is { digest, .. } if item.shape.kind() == RowKind::Events => {
-            let (count, last) = events.entry(digest).or_default();
-            *count += 1;
-            *last = n;
+impl Statements {
+    fn take(&mut self, item: Item, n: u64) {
+        match (item.shape, item.state) {
+            (Shape::Row(RowKind::Events), RowState::Is { digest, .. }) => {
+                let (count, last) = self.events.entry(digest).or_default();
+                *count += 1;
+                *last = n;
+            }
+            (Shape::Vector, RowState::Is { digest, .. }) => {
+                let digests = self.vectors.entry(item.id).or_default();
+                if !digests.contains(&digest) {
+                    digests.push(digest);
+                }
+            }
+            (shape, RowState::Is { digest, until }) => {
+                self.rows.insert((shape, item.id), ExpectedRow { digest, until, n });
+            }
+            (shape, RowState::Gone) => {
+                if shape == Shape::Row(RowKind::Passages) {
+                    self.vectors.remove(&item.id);
+                }
+                self.rows.remove(&(shape, item.id));
+            }
         }
-        RowState::Is { digest, until } => {
-            rows.insert((item.shape, item.id), ExpectedRow { digest, until, n });
-        }
-        RowState::Gone => drop(rows.remove(&(item.shape, item.id))),
     }
 }
 
 /// Returns the readable name of a row whose identity is a digest of names.
-fn name_of(kind: RowKind, row: &Row) -> String {
+fn name_of(shape: Shape, row: &Row) -> String {
+    let kind = match shape {
+        Shape::Row(kind) => kind,
+        Shape::Vector => RowKind::Passages,
+        Shape::PromptEnd | Shape::Moving | Shape::Local(_) => return String::new(),
+    };
     let names: &[&str] = match kind {
         RowKind::Manifests => &["doc_id"],
         RowKind::Passages => &["doc_id", "chunk_id"],

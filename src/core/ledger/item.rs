@@ -1,5 +1,6 @@
 //! A row as an entry of the ledger names it: kind, identity and digest.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::memory::export::{Owner, RowKind, carried};
-use crate::memory::receipt::canonical_json;
+use crate::memory::receipt::{canonical_json, canonical_object};
 use crate::trust::Scope;
 
 type Row = Map<String, Value>;
@@ -17,14 +18,58 @@ type Row = Map<String, Value>;
 /// 2^128 attempts, and the salt of a row prevents that two rows are prepared beforehand.
 const DIGEST_BYTES: usize = 16;
 
-/// What an item describes: a whole row, or the outcome of a prompt, which is added to the row of
-/// the prompt without reading this row.
+/// Text that stands before the items of each entry: the version of the list of kinds that entries
+/// describe. Entries of version 1 have no such text; they describe neither vectors of chunks nor
+/// rows that an export leaves out.
+pub const ITEMS_VERSION: &str = "2";
+
+/// What an item describes: a whole row, or a part of a row that is written without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// A row of this kind; for a prompt, without the attributes of its outcome.
+    /// A row of this kind; for a prompt, without the attributes of its outcome, and for a chunk,
+    /// without vectors.
     Row(RowKind),
     /// The attributes that the outcome of a prompt adds to the row of the prompt.
     PromptEnd,
+    /// A vector of a chunk. A chunk may have one for each vector setting.
+    Vector,
+    /// The attribute `moving` of the core.
+    Moving,
+    /// A row that an export leaves out.
+    Local(LocalKind),
+}
+
+/// A kind of row that belongs to an agent and stays in its database: an export leaves it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LocalKind {
+    /// Stored result lists.
+    Pages,
+    /// Parts of documents that are being ingested.
+    Parts,
+    /// Forget operations and their manifests.
+    Forgettings,
+    /// How far recall storage has vectors. The lease in the same row is not covered.
+    Marks,
+}
+
+impl LocalKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Pages, Self::Parts, Self::Forgettings, Self::Marks];
+
+    /// Returns the collection of this kind of row.
+    pub fn collection(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::Parts => "archival_parts",
+            Self::Forgettings => "forgets",
+            Self::Marks => "recall_marks",
+        }
+    }
+
+    /// Returns the kind of row that a collection contains.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.collection() == name)
+    }
 }
 
 /// Attributes that the outcome of a prompt adds to the row of the prompt.
@@ -39,7 +84,7 @@ const PROMPT_END: [&str; 7] = [
 ];
 
 impl Shape {
-    const ALL: [(char, Self); 15] = [
+    const ALL: [(char, Self); 21] = [
         ('c', Self::Row(RowKind::Core)),
         ('v', Self::Row(RowKind::Versions)),
         ('m', Self::Row(RowKind::Messages)),
@@ -55,6 +100,12 @@ impl Shape {
         ('i', Self::Row(RowKind::Answers)),
         ('s', Self::Row(RowKind::Schedules)),
         ('e', Self::Row(RowKind::Events)),
+        ('w', Self::Vector),
+        ('y', Self::Moving),
+        ('g', Self::Local(LocalKind::Pages)),
+        ('b', Self::Local(LocalKind::Parts)),
+        ('o', Self::Local(LocalKind::Forgettings)),
+        ('h', Self::Local(LocalKind::Marks)),
     ];
 
     fn letter(self) -> char {
@@ -65,11 +116,14 @@ impl Shape {
         Self::ALL.iter().find(|(known, _)| *known == letter).map(|(_, shape)| *shape)
     }
 
-    /// Returns the kind of row that the item describes as a whole or in part.
-    pub fn kind(self) -> RowKind {
+    /// Returns the collection of the row that the item describes as a whole or in part.
+    pub fn collection(self) -> &'static str {
         match self {
-            Self::Row(kind) => kind,
-            Self::PromptEnd => RowKind::Prompts,
+            Self::Row(kind) => kind.collection(),
+            Self::PromptEnd => RowKind::Prompts.collection(),
+            Self::Vector => RowKind::Passages.collection(),
+            Self::Moving => RowKind::Core.collection(),
+            Self::Local(kind) => kind.collection(),
         }
     }
 }
@@ -143,33 +197,98 @@ impl Item {
             vector: None,
             number: 0,
         };
-        Self::of_export(kind, &carried(kind, row, &owner)?, salt)
+        let (moving, vectors) = (Self::moving(kind, &row), vectors(kind, &row));
+        let mut row = carried(kind, row, &owner)?;
+        if kind == RowKind::Passages {
+            row.shift_remove("embedding");
+        }
+        let mut items = Self::of_export(kind, &row, salt)?;
+        items.extend(moving);
+        for vector in vectors {
+            items.push(Self::vector(&row, &vector)?);
+        }
+        Ok(items)
+    }
+
+    /// Returns the item of a row that an export leaves out.
+    pub fn of_local(kind: LocalKind, mut row: Row, scope: &Scope) -> Result<Self, String> {
+        row.shift_remove("_id");
+        row.shift_remove("_rev");
+        row.retain(|_, value| !value.is_null());
+        if row.get("agent_id").is_some_and(|agent| agent != scope.key()) {
+            return Err("is another agent's".into());
+        }
+        if kind == LocalKind::Marks {
+            row.shift_remove("claim");
+        }
+        let id = local_id(kind, &row)?;
+        let until = match kind {
+            LocalKind::Pages | LocalKind::Parts => row.get("expires_at").and_then(Value::as_u64),
+            LocalKind::Forgettings | LocalKind::Marks => None,
+        };
+        Ok(Self::is(Shape::Local(kind), id, &Covered::whole(&row), until))
+    }
+
+    /// Returns the item of a removed row that an export left out.
+    pub fn gone_local(kind: LocalKind, row: &Row) -> Result<Self, String> {
+        let id = local_id(kind, row)?;
+        Ok(Self { shape: Shape::Local(kind), id, state: RowState::Gone })
+    }
+
+    /// Returns the item of the core's attribute `moving`, if the row has it.
+    pub fn moving(kind: RowKind, row: &Row) -> Option<Self> {
+        let moving = row.get("moving").filter(|_| kind == RowKind::Core)?.as_object()?;
+        Some(Self::is(Shape::Moving, String::new(), &Covered::whole(moving), None))
+    }
+
+    /// Returns the item that says that the core has no attribute `moving` any more.
+    pub fn moved_no_more() -> Self {
+        Self { shape: Shape::Moving, id: String::new(), state: RowState::Gone }
+    }
+
+    /// Returns the item of a vector of a chunk: the first bytes of
+    /// `SHA-256(salt of the chunk ‖ 0x00 ‖ components as IEEE 754 doubles, little end first)`.
+    pub fn vector(chunk: &Row, vector: &[Value]) -> Result<Self, String> {
+        let salt = chunk.get("salt").and_then(Value::as_str).unwrap_or_default();
+        let mut hash = Sha256::new();
+        hash.update(salt.as_bytes());
+        hash.update([0]);
+        for component in vector {
+            let component = component.as_f64().ok_or("has a vector that contains no number")?;
+            hash.update(component.to_le_bytes());
+        }
+        let state = RowState::Is { digest: short(&hash.finalize()), until: None };
+        Ok(Self { shape: Shape::Vector, id: id_of(RowKind::Passages, chunk)?, state })
     }
 
     /// Returns the items of a row in the form of an export.
     pub fn of_export(kind: RowKind, row: &Row, salt: Option<&str>) -> Result<Vec<Self>, String> {
         let id = id_of(kind, row)?;
+        let vector = row.get("embedding").filter(|_| kind == RowKind::Passages);
+        let vector = vector.and_then(Value::as_array).map(|vector| Self::vector(row, vector));
         let until = match kind {
             RowKind::Answers => row.get("expires_at").and_then(Value::as_u64),
             _ => None,
         };
-        let mut covered = covered(kind, row);
-        if let Some(salt) = salt {
-            covered.insert("salt".into(), salt.into());
+        let salt = salt.map(Value::from);
+        let mut covered = Covered::of(kind, row);
+        if let Some(salt) = &salt {
+            covered.put("salt", salt);
         }
         let mut items = Vec::with_capacity(1);
         if kind == RowKind::Prompts {
-            let end = covered.keys().filter(|name| PROMPT_END.contains(&name.as_str())).cloned();
-            let end: Vec<String> = end.collect();
-            let end: Row = end.iter().filter_map(|name| covered.shift_remove_entry(name)).collect();
-            if !covered.is_empty() && covered.keys().any(|name| name != "turn") {
+            let end = covered.split_off(&PROMPT_END);
+            if covered.0.iter().any(|(name, _)| *name != "turn") {
                 items.push(Self::is(Shape::Row(kind), id.clone(), &covered, until));
             }
-            if !end.is_empty() {
+            if !end.0.is_empty() {
                 items.push(Self::is(Shape::PromptEnd, id, &end, until));
             }
         } else {
             items.push(Self::is(Shape::Row(kind), id, &covered, until));
+        }
+        if let Some(vector) = vector {
+            items.push(vector?);
         }
         Ok(items)
     }
@@ -184,47 +303,92 @@ impl Item {
         })
     }
 
-    fn is(shape: Shape, id: String, covered: &Row, until: Option<u64>) -> Self {
-        let digest = Sha256::digest(canonical_json(&Value::Object(covered.clone())).as_bytes());
-        let digest = URL_SAFE_NO_PAD.encode(&digest[..DIGEST_BYTES]);
-        Self { shape, id, state: RowState::Is { digest, until } }
+    fn is(shape: Shape, id: String, covered: &Covered<'_>, until: Option<u64>) -> Self {
+        let digest = Sha256::digest(canonical_object(&covered.0).as_bytes());
+        Self { shape, id, state: RowState::Is { digest: short(&digest), until } }
     }
 }
 
-/// Returns the attributes of an exported row that its digest covers. Null attributes are left out,
-/// because some writes remove an attribute and others set it to null. Values that the database
-/// computes are left out too: the time of an entry, and the revision in a stored answer.
-fn covered(kind: RowKind, row: &Row) -> Row {
-    let mut kept: Row = row
-        .iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    match kind {
-        // A core without released items has no list of them, or an empty one.
-        RowKind::Core if kept.get("released").is_some_and(|list| list == &json!([])) => {
-            drop(kept.shift_remove("released"));
-        }
-        RowKind::Recall => drop(kept.shift_remove("at_ms")),
-        RowKind::Passages => drop(kept.shift_remove("embedding")),
-        RowKind::Answers => {
-            if let Some(Value::Object(response)) = kept.get_mut("response") {
-                response.shift_remove("_rev");
-            }
-        }
-        RowKind::Core
-        | RowKind::Versions
-        | RowKind::Messages
-        | RowKind::RecallVectors
-        | RowKind::Manifests
-        | RowKind::Cites
-        | RowKind::Derived
-        | RowKind::Prompts
-        | RowKind::ToolSets
-        | RowKind::Schedules
-        | RowKind::Events => {}
+fn short(digest: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(&digest[..DIGEST_BYTES])
+}
+
+/// Returns the vectors of a chunk in the form of the database: those of all vector settings.
+fn vectors(kind: RowKind, row: &Row) -> Vec<Vec<Value>> {
+    let of_setting = |name: &str| name == "embedding" || name.starts_with("embedding_");
+    row.iter()
+        .filter(|(name, _)| kind == RowKind::Passages && of_setting(name))
+        .filter_map(|(_, value)| value.as_array().cloned())
+        .collect()
+}
+
+/// Returns the identity of a row that an export leaves out.
+fn local_id(kind: LocalKind, row: &Row) -> Result<String, String> {
+    if kind == LocalKind::Marks {
+        return Ok(String::new());
     }
-    kept
+    let key = row.get("_key").and_then(Value::as_str).ok_or("has no text `_key`")?;
+    Ok(named(&[key]))
+}
+
+/// The attributes of a row that its digest covers. Null attributes are left out, because some
+/// writes remove an attribute and others set it to null.
+struct Covered<'a>(Vec<(&'a str, Cow<'a, Value>)>);
+
+impl<'a> Covered<'a> {
+    /// Returns all attributes of a row.
+    fn whole(row: &'a Row) -> Self {
+        let there = row.iter().filter(|(_, value)| !value.is_null());
+        Self(there.map(|(name, value)| (name.as_str(), Cow::Borrowed(value))).collect())
+    }
+
+    /// Returns the attributes of an exported row that its digest covers. Values that the database
+    /// computes are left out: the time of an entry, and the revision in a stored answer.
+    fn of(kind: RowKind, row: &'a Row) -> Self {
+        let mut covered = Self::whole(row);
+        match kind {
+            // A core without released items has no list of them, or an empty one.
+            RowKind::Core => {
+                covered.0.retain(|(name, value)| *name != "released" || **value != json!([]));
+            }
+            RowKind::Recall => covered.0.retain(|(name, _)| *name != "at_ms"),
+            RowKind::Passages => covered.0.retain(|(name, _)| *name != "embedding"),
+            RowKind::Answers => {
+                let response = covered.0.iter_mut().find(|(name, _)| *name == "response");
+                if let Some((_, response)) = response
+                    && response.get("_rev").is_some()
+                    && let Value::Object(response) = response.to_mut()
+                {
+                    response.shift_remove("_rev");
+                }
+            }
+            RowKind::Versions
+            | RowKind::Messages
+            | RowKind::RecallVectors
+            | RowKind::Manifests
+            | RowKind::Cites
+            | RowKind::Derived
+            | RowKind::Prompts
+            | RowKind::ToolSets
+            | RowKind::Schedules
+            | RowKind::Events => {}
+        }
+        covered
+    }
+
+    /// Adds an attribute, in place of one with the same name.
+    fn put(&mut self, name: &'a str, value: &'a Value) {
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, Cow::Borrowed(value)));
+    }
+
+    /// Takes the attributes with the given names out.
+    fn split_off(&mut self, names: &[&str]) -> Self {
+        let all = std::mem::take(&mut self.0);
+        let (taken, kept) = all.into_iter().partition(|(name, _)| names.contains(name));
+        self.0 = kept;
+        Self(taken)
+    }
 }
 
 /// Returns the identity of a row in the form of an export.
@@ -263,6 +427,5 @@ fn id_of(kind: RowKind, row: &Row) -> Result<String, String> {
 
 /// Returns a digest of names, so that the ledger contains no name.
 fn named(names: &[&str]) -> String {
-    let digest = Sha256::digest(names.join("\0").as_bytes());
-    URL_SAFE_NO_PAD.encode(&digest[..DIGEST_BYTES])
+    short(&Sha256::digest(names.join("\0").as_bytes()))
 }

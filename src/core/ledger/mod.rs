@@ -6,18 +6,22 @@
 //! from 1, without gaps), `rows` (the written rows, see [`Item`]), `hash` (see [`link`]) and a key
 //! with the number. Decision 0032 explains the form.
 
+mod file;
 mod fold;
 mod item;
 pub mod note;
 
+pub use file::{FileCheck, FileReport};
 pub use fold::{Difference, Fold, Folded, Wrong};
-pub use item::{Item, RowState, Shape};
+pub use item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::memory::event::Event;
-use crate::memory::receipt::{canonical_json, hex};
+use crate::memory::receipt::{canonical_object, hex, sha256};
 
 /// Returns the hash before the first entry: `SHA-256("vctx ledger 1" ‖ 0x00 ‖ name)`, in hex. The
 /// name is the one that the digests of the agent's messages contain.
@@ -37,19 +41,27 @@ pub fn link(previous: &str, n: u64, text: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// Returns the text that the hash of an entry covers: the canonical JSON of the audit row's type,
-/// time and details, and of the written rows.
+/// Returns the text that the hash of an entry covers: the SHA-256, in hex, of the canonical JSON of
+/// the audit row's type, time and details, and of the written rows. In an entry of version 1, it is
+/// the canonical JSON itself.
 pub fn text(event: &Event, rows: &[String]) -> String {
-    let row = json!({"type": event.kind, "ts": event.ts, "details": event.details, "rows": rows});
-    canonical_json(&row)
+    let (kind, ts, details, rows) =
+        (json!(event.kind), json!(event.ts), json!(event.details), json!(rows));
+    covered([("type", &kind), ("ts", &ts), ("details", &details), ("rows", &rows)])
+}
+
+fn covered(attributes: [(&str, &Value); 4]) -> String {
+    let text = canonical_object(&attributes.map(|(name, value)| (name, Cow::Borrowed(value))));
+    match attributes[3].1[0] == ITEMS_VERSION {
+        true => sha256(&text),
+        false => text,
+    }
 }
 
 /// Returns the same text as [`text`] for an entry that was read from the database or from an
 /// export.
 pub fn text_of(row: &Map<String, Value>) -> String {
-    let mut kept = Map::new();
-    for name in ["type", "ts", "details", "rows"] {
-        kept.insert(name.into(), row.get(name).cloned().unwrap_or(Value::Null));
-    }
-    canonical_json(&Value::Object(kept))
+    covered(["type", "ts", "details", "rows"].map(|name| (name, row.get(name).unwrap_or(&NULL))))
 }
+
+const NULL: Value = Value::Null;

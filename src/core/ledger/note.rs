@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -17,7 +17,7 @@ pub const ED25519: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
 
 /// The newest entry of an agent's ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Number of the entry; 0 before the first entry.
     pub n: u64,
@@ -50,10 +50,19 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Returns the root hash in base64: `SHA-256("vctx checkpoint 1" ‖ 0x00 ‖ canonical JSON of the
-    /// root before and the heads)`. The heads are lists of agent, number and hash, and for an agent
-    /// that is gone of agent and 0.
+    /// Returns the root hash, see [`root_of`].
     pub fn root(&self) -> String {
+        root_of(&self.before, &self.leaves())
+    }
+
+    /// Returns the leaf of each head.
+    pub fn leaves(&self) -> Vec<String> {
+        self.heads.iter().map(SignedHead::leaf).collect()
+    }
+
+    /// Returns the root hash that checkpoints had at first, in base64:
+    /// `SHA-256("vctx checkpoint 1" ‖ 0x00 ‖ canonical JSON of the root before and the heads)`.
+    pub fn first_root(&self) -> String {
         let heads: Vec<_> = self.heads.iter().map(SignedHead::listed).collect();
         let mut hash = Sha256::new();
         hash.update(b"vctx checkpoint 1\0");
@@ -61,9 +70,52 @@ impl Checkpoint {
         STANDARD.encode(hash.finalize())
     }
 
-    /// Returns the text that is signed: origin, number, root hash and time, each on a line.
-    pub fn text(&self) -> String {
-        format!("{}\n{}\n{}\n{}\n", self.origin, self.number, self.root(), self.at)
+    /// Returns the text that is signed, with the given root hash: origin, number, root hash and
+    /// time, each on a line.
+    pub fn text(&self, root: &str) -> String {
+        format!("{}\n{}\n{root}\n{}\n", self.origin, self.number, self.at)
+    }
+}
+
+/// Returns the root hash of a checkpoint in base64: `SHA-256("vctx checkpoint 2" ‖ 0x00 ‖ canonical
+/// JSON of the root before and the leaves)`. The leaves do not tell names of agents, so a proof
+/// about one agent can contain them.
+pub fn root_of(before: &str, leaves: &[String]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"vctx checkpoint 2\0");
+    hash.update(canonical_json(&json!({"before": before, "leaves": leaves})).as_bytes());
+    STANDARD.encode(hash.finalize())
+}
+
+/// A proof that a checkpoint names the head of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadProof {
+    /// The signed note of the checkpoint.
+    pub note: String,
+    /// Root of the checkpoint before it.
+    pub before: String,
+    /// Leaves of all heads in the checkpoint.
+    pub leaves: Vec<String>,
+    /// Key of the agent's core.
+    pub agent: String,
+    /// The head.
+    pub head: Head,
+}
+
+impl HeadProof {
+    /// Returns whether a signed text, whose signature the caller has checked, names the head. An
+    /// error says what is wrong.
+    pub fn check(&self, text: &str) -> Result<(), String> {
+        let root = root_of(&self.before, &self.leaves);
+        if text.lines().nth(2) != Some(root.as_str()) {
+            return Err("has leaves that the signature does not cover".into());
+        }
+        let head = SignedHead { agent: self.agent.clone(), head: Some(self.head.clone()) };
+        match self.leaves.contains(&head.leaf()) {
+            true => Ok(()),
+            false => Err("has a head that the signature does not cover".into()),
+        }
     }
 }
 
@@ -74,6 +126,16 @@ impl SignedHead {
             Some(head) => json!([self.agent, head.n, head.hash]),
             None => json!([self.agent, 0]),
         }
+    }
+
+    /// Returns the leaf of the head, in base64: `SHA-256("vctx leaf 1" ‖ 0x00 ‖ canonical JSON of
+    /// the list)`. The hash in a head is unknown to others, so a leaf does not confirm a guess of
+    /// an agent's name.
+    pub fn leaf(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(b"vctx leaf 1\0");
+        hash.update(canonical_json(&self.listed()).as_bytes());
+        STANDARD.encode(hash.finalize())
     }
 
     /// Reads a head from its list.
@@ -176,8 +238,21 @@ mod tests {
             }],
         };
         let line = signature_line("vctx-1", &[7; 32], &[9; 64]);
-        let note = format!("{}\n{line}", checkpoint.text());
-        assert_eq!(split_note(&note, "vctx-1", &[7; 32]), Ok((checkpoint.text(), vec![9; 64])));
+        let text = checkpoint.text(&checkpoint.root());
+        let note = format!("{text}\n{line}");
+        assert_eq!(split_note(&note, "vctx-1", &[7; 32]), Ok((text.clone(), vec![9; 64])));
+        let proof = HeadProof {
+            note,
+            before: checkpoint.before.clone(),
+            leaves: checkpoint.leaves(),
+            agent: "ada".into(),
+            head: Head { n: 2, hash: "ab".into() },
+        };
+        assert_eq!(proof.check(&text), Ok(()));
+        let other = HeadProof { agent: "bob".into(), ..proof.clone() };
+        assert!(other.check(&text).unwrap_err().contains("head"));
+        let other = HeadProof { leaves: vec![other.head.hash.clone()], ..other };
+        assert!(other.check(&text).unwrap_err().contains("leaves"));
         assert!(split_note(&note, "vctx-1", &[8; 32]).is_err());
         let gone = SignedHead { agent: "ada".into(), head: None };
         assert_eq!(SignedHead::of_list(&gone.listed()), Some(gone));

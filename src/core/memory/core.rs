@@ -108,6 +108,10 @@ pub struct Core {
     /// contain the former name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_as: Option<String>,
+    /// Number of entries of the ledger that an import brought along; 0 for an agent that was made
+    /// in its database.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub imported_entries: u64,
     /// The agent's move to another database, while the move is under way. Until the end of the
     /// move, other writes to the agent are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,8 @@
 //! Receipts of messages: the canonical text of a message, the digest of this text, and the hash
 //! chain over all digests.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -58,22 +60,43 @@ pub fn canonical_json(value: &Value) -> String {
     out
 }
 
+/// Formats an object, given as pairs of names and values, like [`canonical_json`].
+pub(crate) fn canonical_object(pairs: &[(&str, Cow<'_, Value>)]) -> String {
+    let mut out = String::new();
+    write_object(pairs.iter().map(|(name, value)| (*name, &**value)).collect(), &mut out);
+    out
+}
+
+fn write_object(mut pairs: Vec<(&str, &Value)>, out: &mut String) {
+    pairs.sort_unstable_by_key(|(name, _)| *name);
+    out.push('{');
+    for (i, (name, value)) in pairs.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        write_text(name, out);
+        out.push(':');
+        write_canonical(value, out);
+    }
+    out.push('}');
+}
+
+fn write_text(text: &str, out: &mut String) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&Value::from(text).to_string());
+    } else {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    }
+}
+
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
-            let mut names: Vec<&String> = map.keys().collect();
-            names.sort();
-            out.push('{');
-            for (i, name) in names.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push(':');
-                write_canonical(&map[name], out);
-            }
-            out.push('}');
+            write_object(map.iter().map(|(name, value)| (name.as_str(), value)).collect(), out);
         }
+        Value::String(text) => write_text(text, out),
         Value::Array(items) => {
             out.push('[');
             for (i, item) in items.iter().enumerate() {
@@ -85,7 +108,8 @@ fn write_canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Number(number) => out.push_str(&canonical_number(number)),
-        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
+        Value::Null => out.push_str("null"),
+        Value::Bool(is) => out.push_str(if *is { "true" } else { "false" }),
     }
 }
 

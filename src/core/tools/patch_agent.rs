@@ -198,6 +198,7 @@ pub fn new_core(
         released: Vec::new(),
         salt: String::new(),
         sealed_as: None,
+        imported_entries: 0,
         moving: None,
     };
     recount(counter, &mut core);

@@ -4,6 +4,7 @@
 //! name.
 
 use serde_json::{Map, Value, json};
+use vctx_core::ledger::ITEMS_VERSION;
 
 use super::vectors::{DIMENSION, vector};
 use crate::store::{QUERIES, Query};
@@ -74,6 +75,7 @@ fn guessed(name: &str) -> Value {
         "sync" => json!(false),
         "vector" => json!("embedding"),
         "query_vector" => json!(VECTOR),
+        "items_version" => json!(ITEMS_VERSION),
         _ if NUMBERS.iter().any(|ending| name.ends_with(ending)) => json!(1),
         _ if name.ends_with('s') => json!([]),
         _ => json!("doctor"),

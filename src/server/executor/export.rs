@@ -3,9 +3,11 @@
 //! The file is complete before its first byte is sent.
 
 use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::archive_index::ArchiveIndex;
@@ -15,9 +17,10 @@ use super::working_file::WorkingFile;
 use crate::executor::limits::EXPORT_TRIES_MAX;
 use crate::store::{Broken, Dump, FaultKind, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::ledger::note::HeadProof;
 use vctx_core::limits::EXPORT_ROWS_MAX;
-use vctx_core::memory::export::{Header, RowKind, Tally, line_of};
-use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::memory::export::{Header, RowKind, Tally, checkpoint_line, line_of};
+use vctx_core::trust::Scope;
 
 /// An exported file. It has no path, and is deleted when its handle is dropped.
 pub struct Exported {
@@ -125,12 +128,23 @@ impl Lines {
 }
 
 impl Transfers<'_> {
-    /// Exports all rows of an agent to a file.
-    pub async fn export(&self, principal: &Principal, agent: &str) -> Result<Exported> {
-        let scope = admit(principal, agent)?;
+    /// Exports all rows of an agent to a file that ends with a line about the signed head of the
+    /// agent's ledger, if there is one. The head must be signed before the export begins.
+    pub async fn export(&self, scope: &Scope, signed: Option<&HeadProof>) -> Result<Exported> {
         let permit = self.exports.permit()?;
-        let (file, bytes, tally, left) =
-            self.read_again(READ_AGAIN, || self.exported(&scope)).await?;
+        let (mut file, mut bytes, tally, left) =
+            self.read_again(READ_AGAIN, || self.exported(scope)).await?;
+        if let Some(proof) = signed {
+            let line = format!("{}\n", checkpoint_line(&json!(proof)));
+            let text = "cannot write a working file: check the server's data directory";
+            let mut append = || {
+                file.seek(SeekFrom::End(0))?;
+                file.write_all(line.as_bytes())?;
+                file.rewind()
+            };
+            append().map_err(|error| disk(error, text))?;
+            bytes += line.len() as u64;
+        }
         tracing::info!(agent = scope.key(), rows = tally.rows(), bytes, left, "exported");
         Ok(Exported { file, bytes, permit })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Executor;
-use super::export::READ_AGAIN;
+use super::export::{Exported, READ_AGAIN};
 use super::kernel::no_agent;
 use super::moving::Home;
 use crate::checkpoints::Signed;
@@ -13,7 +13,6 @@ use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
 use vctx_base::clock::iso8601;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::ledger::Folded;
 use vctx_core::ledger::note::{Head, SignedHead};
 use vctx_core::trust::{Actor, Principal, Scope, admit};
 
@@ -41,10 +40,24 @@ impl Executor {
             folded.ok_or_else(|| Broken::from(no_agent()))
         };
         let folded = transfers.read_again(READ_AGAIN, read).await?;
-        let mut told = told(&folded);
+        let mut told = folded.told();
         told["agent"] = scope.agent().into();
         told["signed"] = signed.as_ref().map_or(Value::Null, signed_told);
         Ok(told)
+    }
+
+    /// Exports all rows of an agent to a file, with the newest signed head of the agent's ledger.
+    pub async fn export(&self, principal: &Principal, agent: &str) -> Result<Exported> {
+        let scope = admit(principal, agent)?;
+        self.sign_heads().await?;
+        let proof = match &self.checkpoints {
+            Some(checkpoints) => checkpoints.proof(scope.key()).map_err(|error| {
+                let text = "cannot read the checkpoints: check the server's data directory";
+                Error::new(Code::Internal, text).caused_by(error)
+            })?,
+            None => None,
+        };
+        self.transfers().export(&scope, proof.as_ref()).await
     }
 
     /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
@@ -202,17 +215,4 @@ fn signed_told(signed: &Signed) -> Value {
     let head = signed.head.as_ref();
     json!({"entries": head.map(|head| head.n), "head": head.map(|head| &head.hash),
         "at": signed.at, "checkpoint": signed.number})
-}
-
-fn told(folded: &Folded) -> Value {
-    let differences: Vec<Value> = folded
-        .differences
-        .iter()
-        .map(|one| {
-            json!({"wrong": one.wrong.name(), "collection": one.collection, "row": one.row,
-                "what": one.what})
-        })
-        .collect();
-    json!({"entries": folded.entries, "head": folded.head, "rows": folded.rows,
-        "differences": differences, "more": folded.more})
 }

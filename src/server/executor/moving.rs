@@ -34,6 +34,8 @@ pub struct Carried {
     file: File,
     checked: ImportPlan,
     forgets: Vec<Row>,
+    /// Number of entries of the ledger that an import brought along.
+    imported_entries: u64,
     /// Number of call records that cannot move, since an old release of vctx wrote them without the
     /// calls' idempotency keys.
     pub left: u64,
@@ -198,8 +200,10 @@ impl Transfers<'_> {
                 format!("the agent has more than {MOVE_MANIFESTS_MAX} forget operations on record");
             return Err(Error::new(Code::MoveBusy, text));
         }
+        let loaded = self.kernel.patiently(|| store::load(&self.kernel.ro, scope, &[])).await?;
+        let imported_entries = loaded.core.map_or(0, |core| core.imported_entries);
         let checked = checked(&file, UNREADABLE).await?;
-        Ok(Carried { file, checked, forgets, left })
+        Ok(Carried { file, checked, forgets, imported_entries, left })
     }
 
     /// Returns whether the agent's rows in this database equal the exported rows.
@@ -269,7 +273,10 @@ impl Transfers<'_> {
         let mark = self.take_place(&writer, &order).await?;
         let file = carried.file.try_clone().map_err(|e| disk(e, UNREADABLE))?;
         let rows = self.laid(&writer, &order, &mark, file).await?;
-        let Last { core, first, schedules, number } = order.last()?;
+        let Last { mut core, first, schedules, number } = order.last()?;
+        if carried.imported_entries > 0 {
+            core.insert("imported_entries".into(), carried.imported_entries.into());
+        }
         let arrival = Arrival { core, first, schedules, forgets: carried.forgets.clone() };
         let until = || self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;
         let outcome = self.kernel.unraced(|| writer.hold(&arrival, rows, number, until())).await?;

@@ -3,6 +3,7 @@
 //! Any server may do a step: make vectors of documents, create the vector index, switch searches to
 //! the new vectors, or remove the old ones. After an interruption, the next step continues.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -13,7 +14,7 @@ use super::reindex::{Reindex, patch, switched};
 use super::request::scope_of;
 use crate::executor::limits::PART_MARGIN;
 use crate::limits::STORE_ANSWER_MS_MAX;
-use crate::store::{self, Admin, Broken, Fault, FaultKind, Lagging};
+use crate::store::{self, Admin, Broken, Fault, FaultKind, Lagging, LeftRow};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::chunk::restored;
@@ -56,7 +57,7 @@ impl Reindex<'_> {
             return Ok(Reindexed::Rests);
         };
         let outcome = match (&setting.leaving, &setting.next) {
-            (Some(leaving), _) => self.clean(&setting, leaving, until).await,
+            (Some(leaving), _) => self.clean(&setting, leaving, actor, until).await,
             (None, Some(next)) if !next.stopped => self.advance(&setting, next, actor, until).await,
             (None, _) => return Ok(Reindexed::Rests),
         };
@@ -308,6 +309,7 @@ impl Reindex<'_> {
         &self,
         setting: &VectorSetting,
         leaving: &LeavingSetting,
+        actor: &Actor,
         until: Instant,
     ) -> Result<Reindexed> {
         let name = attribute(leaving.number);
@@ -332,7 +334,7 @@ impl Reindex<'_> {
             {
                 return Ok(Reindexed::Rests);
             }
-            let Some(now) = self.clean_some(&setting, &leaving, &name).await? else {
+            let Some(now) = self.clean_some(&setting, &leaving, &name, actor).await? else {
                 return Ok(Reindexed::GoesOn);
             };
             let leaving = json!(now);
@@ -366,38 +368,69 @@ impl Reindex<'_> {
         setting: &VectorSetting,
         leaving: &LeavingSetting,
         name: &str,
+        actor: &Actor,
     ) -> Result<Option<Option<LeavingSetting>>> {
-        let (mut now, now_ms) = (leaving.clone(), self.kernel.clock.unix_ms());
-        if let Some(after) = &leaving.manifests_after {
-            let described =
-                store::describe_manifests(&self.kernel.rw, setting, after, REINDEX_CLEAN_ROWS)
-                    .await;
-            match described {
-                Ok(last) => now.manifests_after = last,
-                Err(fault) if fault.raced() => return Ok(None),
-                Err(fault) => return Err(fault.into()),
-            }
-            return Ok(Some(Some(now)));
-        }
-        let cleaned = store::clean_vectors(
-            &self.kernel.rw,
-            setting,
-            name,
-            &leaving.after,
-            REINDEX_CLEAN_ROWS,
-            now_ms,
-        )
-        .await;
+        let mut now = leaving.clone();
+        let cleaned = match &leaving.manifests_after {
+            Some(after) => self.describe_some(setting, after, actor).await.map(|last| {
+                now.manifests_after = last;
+                Some(now)
+            }),
+            None => self.clean_chunks(setting, leaving, name, actor).await,
+        };
         match cleaned {
-            Ok((looked, Some(last))) => {
-                (now.looked, now.after) = (leaving.looked + looked, last);
-                Ok(Some(Some(now)))
-            }
-            Ok((_, None)) => Ok(Some(None)),
-            Err(fault) if fault.raced() => Ok(None),
-            Err(fault) => Err(fault.into()),
+            Ok(now) => Ok(Some(now)),
+            Err(Broken::Store(fault)) if fault.raced() => Ok(None),
+            Err(broken) => Err(broken.into()),
         }
     }
+
+    /// Makes some manifests describe the current vectors. Returns the key of the last one, or
+    /// `None` if no manifest was left.
+    async fn describe_some(
+        &self,
+        setting: &VectorSetting,
+        after: &str,
+        actor: &Actor,
+    ) -> std::result::Result<Option<String>, Broken> {
+        let rw = &self.kernel.rw;
+        let stale = store::stale_manifests(rw, setting, after, REINDEX_CLEAN_ROWS).await?;
+        let last = stale.last().map(|row| row.key.clone());
+        for (scope, keys) in by_agent(&stale, actor)? {
+            store::describe_manifests(rw, &scope, setting, &keys).await?;
+        }
+        Ok(last)
+    }
+
+    /// Removes old vectors from some chunks. Returns the progress, or `None` if no chunk is left.
+    async fn clean_chunks(
+        &self,
+        setting: &VectorSetting,
+        leaving: &LeavingSetting,
+        name: &str,
+        actor: &Actor,
+    ) -> std::result::Result<Option<LeavingSetting>, Broken> {
+        let (rw, now_ms) = (&self.kernel.rw, self.kernel.clock.unix_ms());
+        let found = store::left_vectors(rw, name, &leaving.after, REINDEX_CLEAN_ROWS).await?;
+        for (scope, keys) in by_agent(&found.rows, actor)? {
+            store::clean_vectors(rw, &scope, setting, name, &keys, now_ms).await?;
+        }
+        let looked = leaving.looked + found.looked;
+        Ok(found.last.map(|after| LeavingSetting { looked, after, ..leaving.clone() }))
+    }
+}
+
+/// Groups rows by agent. Leaves out rows of agents that do not exist any more, which will be
+/// removed.
+fn by_agent<'a>(rows: &'a [LeftRow], actor: &Actor) -> Result<Vec<(Scope, Vec<&'a str>)>> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        if let Some(tenant) = &row.tenant {
+            groups.entry((tenant, &row.agent_id)).or_default().push(&row.key);
+        }
+    }
+    let scoped = |((tenant, agent), keys)| Ok((scope_of(actor, tenant, agent)?, keys));
+    groups.into_iter().map(scoped).collect()
 }
 
 /// Outcome of the work on one part of a document.

@@ -44,7 +44,7 @@ fn is_slow(bytes: u64, elapsed: Duration) -> bool {
 
 /// Streams an export; the file is complete before its first byte is sent.
 pub(super) async fn export(caller: Caller, _body: Body) -> Result<Response> {
-    Ok(file_answer(caller.executor().transfers().export(&caller.principal, &caller.agent).await?))
+    Ok(file_answer(caller.executor().export(&caller.principal, &caller.agent).await?))
 }
 
 /// Receives the complete file of an import, then creates the agent from it.

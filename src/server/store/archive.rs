@@ -7,6 +7,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::beside::{Beside, beside};
 use super::db::{Admin, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
 use super::ledger::{Touched, Written, salt};
@@ -488,8 +489,10 @@ pub async fn keep_part(
 ) -> Result<()> {
     let place = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
         "expires_at": expires_at});
-    rw.rows::<Value>(PART_WRITE, binds!(scope; place, content, sync = rw.sync)).await?;
-    Ok(())
+    let binds = binds!(scope; place, content, sync = rw.sync);
+    let writes = &["archival_parts"];
+    let work = Beside { what: "part", writes, query: PART_WRITE, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| written.touched(rows)).await
 }
 
 /// Writes the archive's part of an ingest inside a running transaction; the core, the call's record
@@ -509,7 +512,7 @@ pub(super) async fn write(
         trim(stream, rw, scope, ingest, written).await?;
     }
     if let Some(upload) = &ingest.upload {
-        stream.rows::<Value>(PART_TRIM, binds!(scope; upload, sync = rw.sync)).await?;
+        written.touched(stream.rows(PART_TRIM, binds!(scope; upload, sync = rw.sync)).await?)?;
     }
     if ingest.fate == Fate::Removed {
         let binds = binds!(scope; manifest_key = ingest.manifest.key, sync = rw.sync);
@@ -521,7 +524,7 @@ pub(super) async fn write(
         for passage in some {
             let mut row = json!(passage);
             row["salt"] = salt();
-            written.row(RowKind::Passages, &row, None)?;
+            written.row(RowKind::Passages, row.clone(), None)?;
             passages.push(row);
         }
         stream.rows::<Value>(APPEND, binds!(scope; passages, sync = rw.sync)).await?;
@@ -529,7 +532,7 @@ pub(super) async fn write(
     append_derived(stream, rw, scope, ingest, written).await?;
     let mut manifest = json!(ingest.manifest);
     manifest["salt"] = salt();
-    written.row(RowKind::Manifests, &manifest, None)?;
+    written.row(RowKind::Manifests, manifest.clone(), None)?;
     let binds = binds!(scope; manifest, numbers = ingest.numbers, sync = rw.sync);
     stream.wrote(MANIFEST, binds).await
 }
@@ -558,7 +561,7 @@ async fn append_derived(
         if let Some(passage) = passages.get(&edge.from) {
             row["chunk"] = json!({"doc_id": passage.doc_id, "chunk_id": passage.chunk_id});
         }
-        written.row(RowKind::Derived, &row, None)?;
+        written.row(RowKind::Derived, row, None)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::core::{LOAD, Loaded};
 use super::db::{Binds, Rw, binds};
 use super::dump::{Broken, Dump};
 use super::fault::{Fault, FaultKind, Result};
+use super::heads::last_inside;
 use super::ledger::{Entry, Written};
 use super::owned::OWNED;
 use super::query::{Query, queries};
@@ -20,7 +21,7 @@ use vctx_base::ids::SystemIds;
 use vctx_core::clock::iso8601;
 use vctx_core::ids::Ids as _;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{self, Item};
+use vctx_core::ledger::{self, ITEMS_VERSION, Item, LocalKind, Shape};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::export::RowKind;
@@ -43,7 +44,6 @@ queries! {
     APPEND = "ledger_append",
     SALT = "ledger_salt",
     CORE = "ledger_core",
-    HEAD = "ledger_head",
     NOTE = "event_write",
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
             }
             Ok(Attempt::Written(out, before, text)) => match stream.commit().await {
                 Ok(Committed::Yes) => {
-                    rw.heads.written(scope, before, &text);
+                    rw.heads.written(scope, before.clone(), after(before, &text));
                     return Ok(out);
                 }
                 Ok(Committed::Unknown) => {
@@ -106,6 +106,12 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
     }
     let text = format!("{what}: another writer was faster {BESIDE_TRIES_MAX} times");
     Err(Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text))
+}
+
+/// Returns the head after an entry, given the head before it and the text that its hash covers.
+fn after(before: Head, text: &str) -> Head {
+    let n = before.n + 1;
+    Head { n, hash: ledger::link(&before.hash, n, text) }
 }
 
 /// Waits before the next attempt, longer after more of them.
@@ -167,7 +173,9 @@ async fn append(
     genesis: Option<&str>,
 ) -> Result<Option<Head>> {
     let Entry { row, text, .. } = entry;
-    let binds = binds!(scope; entry = row, entry_text = text, genesis, sync = rw.sync);
+    let binds = binds!(scope;
+        entry = row, entry_text = text, genesis, items_version = ITEMS_VERSION, sync = rw.sync
+    );
     Ok(stream.rows(APPEND, binds).await?.into_iter().next())
 }
 
@@ -177,11 +185,13 @@ pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
     let mut noted = Ok(None);
     for tries in 1..=BESIDE_TRIES_MAX {
         let Entry { row, text, .. } = Written::new(scope).alone(event);
-        let binds = binds!(scope; entry = row, entry_text = text, sync = rw.sync);
+        let binds = binds!(scope;
+            entry = row, entry_text = text, items_version = ITEMS_VERSION, sync = rw.sync
+        );
         noted = rw.row::<Head>(NOTE, binds).await;
         match &noted {
             Ok(Some(before)) => {
-                rw.heads.written(scope, before.clone(), &text);
+                rw.heads.written(scope, before.clone(), after(before.clone(), &text));
                 return Ok(());
             }
             Ok(None) if Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? => {}
@@ -194,12 +204,18 @@ pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
     noted.map(drop)
 }
 
-/// Gives an agent its ledger: entries that list all rows of the agent as they are. Returns `false`
-/// if the agent does not exist or has a ledger already.
+/// Gives an agent its ledger: entries that list all rows of the agent as they are. If an earlier
+/// program version wrote the ledger, the entries list only the rows that this version did not list.
+/// Returns `false` if the agent does not exist or has a ledger of this program version already.
 pub async fn adopt(rw: &Rw, scope: &Scope) -> std::result::Result<bool, Broken> {
     salt_rows(rw, scope).await?;
-    let collections: Vec<&str> =
-        OWNED.iter().filter(|owned| owned.part.is_some()).map(|owned| owned.collection).collect();
+    let listed = |name: &&str| LocalKind::by_name(name).is_some();
+    let mut collections: Vec<&str> = OWNED
+        .iter()
+        .filter(|owned| owned.part.is_some() || listed(&owned.collection))
+        .map(|owned| owned.collection)
+        .collect();
+    collections.sort_unstable();
     let stream = Stream::begin(rw, &["vctx_meta"], &collections).await?;
     let adopted = adopt_inside(&stream, rw, scope).await;
     match adopted {
@@ -225,18 +241,21 @@ async fn adopt_inside(
     rw: &Rw,
     scope: &Scope,
 ) -> std::result::Result<bool, Broken> {
-    let head: Vec<Map<String, Value>> = stream.rows(HEAD, binds!(scope;)).await?;
-    if head.first().is_some_and(|last| last.get("n").is_some_and(|n| !n.is_null())) {
+    let last = last_inside(stream, scope).await?;
+    if last.as_ref().is_some_and(|last| last.is_new) {
         return Ok(false);
     }
+    let is_continued = last.is_some_and(|last| last.n.is_some());
     let mut dump = Dump::within(rw, scope, stream.id()?);
     let opened = dump.open().await?;
     if opened.core.is_none() {
         return Ok(false);
     }
-    let core = settle_core(stream, rw, scope).await?;
     let mut written = Written::new(scope);
-    written.row(RowKind::Core, &core, None)?;
+    if !is_continued {
+        let core = settle_core(stream, rw, scope).await?;
+        written.row(RowKind::Core, core, None)?;
+    }
     let mut salts: HashMap<u64, String> = HashMap::new();
     let mut sink = |kind: RowKind, row: Map<String, Value>| {
         let seq = row.get("seq").and_then(Value::as_u64);
@@ -246,13 +265,19 @@ async fn adopt_inside(
         }
         let of_message = matches!(kind, RowKind::Recall | RowKind::RecallVectors);
         let salt = seq.filter(|_| of_message).and_then(|seq| salts.get(&seq)).map(String::as_str);
-        written.add(kind, Item::of_export(kind, &row, salt)).map_err(Into::into)
+        let mut items = Item::of_export(kind, &row, salt);
+        if is_continued && let Ok(items) = &mut items {
+            items.retain(|item| item.shape == Shape::Vector);
+        }
+        written.add(kind, items).map_err(Into::into)
     };
     dump.rest(&opened, &mut sink).await?;
+    dump.local(&mut |kind, row| written.local(kind, &row.into())).await?;
     stream.touch();
     let genesis = ledger::genesis(&opened.owner.sealed_as);
+    let what = if is_continued { "complete" } else { "adopt" };
     for some in written.parts(ADOPTED_ROWS) {
-        let entry = some.alone(&event_of(scope, "adopt"));
+        let entry = some.alone(&event_of(scope, what));
         append(stream, rw, scope, entry, Some(&genesis)).await?;
     }
     Ok(true)

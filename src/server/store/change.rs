@@ -11,17 +11,20 @@ use super::core::Replay;
 use super::db::{Binds, Rw, binds};
 use super::fault::Result;
 use super::forget;
-use super::ledger::{Entry, Touched, Written, salt};
+use super::heads::head_of;
+use super::ledger::{Touched, Written, salt};
 use super::query::{Query, queries};
 use super::retention;
 use super::schedule;
 use super::transaction::{Committed, Stream};
 use crate::store::limits::BATCH_ROWS;
 use vctx_base::metric;
+use vctx_core::ledger::LocalKind;
 use vctx_core::ledger::note::Head;
 use vctx_core::memory::change::{Change, Evict, Part, Recount};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::edges::version_key;
+use vctx_core::memory::event::entry_key;
 use vctx_core::memory::export::RowKind;
 use vctx_core::trust::Scope;
 use vctx_core::window::Section;
@@ -96,26 +99,18 @@ pub enum Applied {
 struct Row {
     seen: Option<Replay>,
     rev: Option<String>,
-    /// Number of the ledger's last entry; `None` if the agent has no ledger yet.
-    entries: Option<u64>,
-    /// Hash of the ledger's last entry.
-    head: Option<String>,
+    /// Whether the ledger's last entry was the one that the writer expected.
+    is_last: bool,
     new_rev: Option<String>,
 }
 
 impl Row {
-    /// Returns the head of the ledger before the write, if the write was done.
-    fn before(&self) -> Option<Head> {
-        self.new_rev.as_ref()?;
-        Some(Head { n: self.entries?, hash: self.head.clone()? })
-    }
-
-    fn outcome(self) -> Applied {
+    fn outcome(self, expected_rev: &str) -> Applied {
         match self {
             Self { seen: Some(replay), .. } => Applied::Seen(replay),
             Self { new_rev: Some(rev), .. } => Applied::Written(rev),
             Self { rev: None, .. } => Applied::NoAgent,
-            Self { entries: None, .. } => Applied::Unsealed,
+            Self { rev: Some(rev), is_last: false, .. } if rev == expected_rev => Applied::Raced,
             Self { .. } => Applied::Stale,
         }
     }
@@ -144,19 +139,37 @@ pub async fn apply(
         single(rw, scope, change, record).await
     };
     match outcome {
-        Err(fault) if fault.raced() => Ok(Applied::Raced),
+        Err(fault) => {
+            rw.heads.drop_known(scope);
+            if fault.raced() { Ok(Applied::Raced) } else { Err(fault) }
+        }
         other => other,
     }
 }
 
 async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied> {
-    let (query, binds, text) = guarded(rw, scope, change, record, Written::new(scope))?;
-    let row = rw.row::<Row>(query, binds).await?;
-    if let Some(before) = row.as_ref().and_then(Row::before) {
-        rw.heads.written(scope, before, &text);
+    for _ in 0..HEAD_TRIES_MAX {
+        let Some(before) = head_of(rw, scope).await? else { return Ok(Applied::Unsealed) };
+        let (query, binds, after) =
+            guarded(rw, scope, change, record, Written::new(scope), &before)?;
+        let row = rw.row::<Row>(query, binds).await?;
+        let outcome = row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev));
+        match outcome {
+            Applied::Written(_) => rw.heads.written(scope, before, after),
+            // Another writer has appended an entry without changing the core.
+            Applied::Raced => {
+                rw.heads.drop_known(scope);
+                continue;
+            }
+            _ => {}
+        }
+        return Ok(outcome);
     }
-    Ok(row.map_or(Applied::NoAgent, Row::outcome))
+    Ok(Applied::Raced)
 }
+
+/// Maximum number of attempts of one write while other writers append entries to the ledger.
+const HEAD_TRIES_MAX: u32 = 4;
 
 /// Collections that every change may write.
 const WRITES: [&str; 9] = [
@@ -245,21 +258,20 @@ async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
             writes.push(*name);
         }
     }
+    let Some(before) = head_of(rw, scope).await? else { return Ok(Applied::Unsealed) };
     let stream = Stream::begin(rw, &[], &writes).await?;
-    let mut entry = None;
-    match body(&stream, rw, scope, change, record, &mut entry).await {
-        Ok(Applied::Written(rev)) => match stream.commit().await? {
+    match body(&stream, rw, scope, change, record, &before).await {
+        Ok((Applied::Written(rev), after)) => match stream.commit().await? {
             Committed::Yes => {
-                if let Some((before, text)) = entry {
-                    rw.heads.written(scope, before, &text);
-                }
+                rw.heads.written(scope, before, after);
                 Ok(Applied::Written(rev))
             }
             Committed::No => Ok(Applied::Raced),
             Committed::Unknown => Ok(Applied::Unknown),
         },
-        Ok(other) => {
+        Ok((other, _)) => {
             stream.abort().await;
+            rw.heads.drop_known(scope);
             Ok(other)
         }
         Err(fault) => {
@@ -269,24 +281,24 @@ async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
     }
 }
 
+/// Runs the statements of a change. Returns the outcome and the head of the ledger after it.
 async fn body(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     change: &Change,
     record: &Record,
-    entry: &mut Option<(Head, String)>,
-) -> Result<Applied> {
+    before: &Head,
+) -> Result<(Applied, Head)> {
     let mut written = Written::new(scope);
     for part in &change.parts {
         if !write(part, stream, rw, scope, &mut written).await? {
-            return Ok(Applied::Raced);
+            return Ok((Applied::Raced, before.clone()));
         }
     }
-    let (query, binds, text) = guarded(rw, scope, change, record, written)?;
+    let (query, binds, after) = guarded(rw, scope, change, record, written, before)?;
     let row = stream.rows::<Row>(query, binds).await?.into_iter().next();
-    *entry = row.as_ref().and_then(Row::before).map(|before| (before, text));
-    Ok(row.map_or(Applied::NoAgent, Row::outcome))
+    Ok((row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev)), after))
 }
 
 /// Writes the new token counts of messages. Always returns `true`.
@@ -323,9 +335,9 @@ async fn log(
     Ok(all)
 }
 
-/// Returns the query of the guarded write, its bind variables, and the text that the hash of the
-/// ledger's entry covers. `written` has the rows that the
-/// statements before it changed. A change with a prompt uses a separate query, which writes two
+/// Returns the query of the guarded write, its bind variables, and the head of the ledger after it.
+/// `written` has the rows that the statements before it changed, and `before` is the head before.
+/// A change with a prompt uses a separate query, which writes two
 /// more collections, so that other calls do not lock these collections.
 fn guarded(
     rw: &Rw,
@@ -333,7 +345,8 @@ fn guarded(
     change: &Change,
     record: &Record,
     mut written: Written<'_>,
-) -> Result<(Query, Binds, String)> {
+    before: &Head,
+) -> Result<(Query, Binds, Head)> {
     let mut rows = BTreeMap::from(["recall", "pages", "cites", "folded"].map(|n| (n, Vec::new())));
     let mut query = CHANGE;
     for part in &change.parts {
@@ -347,9 +360,9 @@ fn guarded(
             rows.entry(bind).or_default().push(value);
         }
     }
-    let (mut binds, text) = bound(rw, scope, change, record, written)?;
+    let (mut binds, after) = bound(rw, scope, change, record, written, before)?;
     binds.0.extend(rows.into_iter().map(|(bind, rows)| (bind, Value::Array(rows))));
-    Ok((query, binds, text))
+    Ok((query, binds, after))
 }
 
 /// Adds the row of a part to the written rows. A new prompt gets a salt.
@@ -358,24 +371,24 @@ fn seal(part: &Part, row: &mut Value, change: &Change, written: &mut Written<'_>
         Part::Recall(edge) => {
             let message = change.messages.iter().find(|message| message.key == edge.key);
             let salt = message.map(|message| message.salt.as_str());
-            written.row(RowKind::Recall, row, salt)
+            written.row(RowKind::Recall, row.clone(), salt)
         }
-        Part::Cite(_) => written.row(RowKind::Cites, row, None),
-        Part::Fold(_) => written.row(RowKind::Derived, row, None),
+        Part::Cite(_) => written.row(RowKind::Cites, row.clone(), None),
+        Part::Fold(_) => written.row(RowKind::Derived, row.clone(), None),
         Part::Prompt(_) if row.get("turn").is_some() => {
             row["salt"] = salt();
-            written.row(RowKind::Prompts, row, None)
+            written.row(RowKind::Prompts, row.clone(), None)
         }
         Part::Prompt(_) => {
             // The outcome of a prompt is a patch, which names the prompt only by its key.
             let mut whole = row.clone();
             let turn = row["_key"].as_str().and_then(|key| key.rsplit(':').next()?.parse().ok());
             whole["turn"] = turn.unwrap_or(0_u64).into();
-            written.row(RowKind::Prompts, &whole, None)
+            written.row(RowKind::Prompts, whole, None)
         }
-        Part::ToolSet(_) => written.row(RowKind::ToolSets, row, None),
-        Part::Page(_)
-        | Part::Recount(_)
+        Part::ToolSet(_) => written.row(RowKind::ToolSets, row.clone(), None),
+        Part::Page(_) => written.local(LocalKind::Pages, row),
+        Part::Recount(_)
         | Part::Evict(_)
         | Part::Expire(_)
         | Part::Forget(_)
@@ -390,7 +403,8 @@ fn bound(
     change: &Change,
     record: &Record,
     mut written: Written<'_>,
-) -> Result<(Binds, String)> {
+    before: &Head,
+) -> Result<(Binds, Head)> {
     let mut replay = json!({
         "_key": record.replay_key, "key": record.key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
         "created_at": record.created_at, "expires_at": record.expires_at, "salt": salt(),
@@ -413,23 +427,27 @@ fn bound(
         .map(String::as_str)
         .collect();
     let response = Value::Object(record.response.clone());
-    written.row(RowKind::Core, &json!(change.after), None)?;
+    written.row(RowKind::Core, json!(change.after), None)?;
     for message in &change.messages {
-        written.row(RowKind::Messages, &json!(message), None)?;
+        written.row(RowKind::Messages, json!(message), None)?;
     }
     for version in &kept {
-        written.row(RowKind::Versions, version, None)?;
+        written.row(RowKind::Versions, version.clone(), None)?;
     }
     let mut answer = replay.clone();
     answer["response"] = response.clone();
-    written.row(RowKind::Answers, &answer, None)?;
-    let Entry { row: entry, text, others: events } = written.entry(&change.events)?;
+    written.row(RowKind::Answers, answer, None)?;
+    let mut entry = written.entry(&change.events)?;
+    let mut events = std::mem::take(&mut entry.others);
+    let (entry, after) = entry.after(scope, before);
+    events.push(entry);
+    let ends = [before.n, after.n].map(|n| entry_key(scope.key(), n));
     let binds = binds!(scope;
         replay_keys, expected_rev = change.before.rev,
         core = Value::Object(patch), replay, response, messages = change.messages,
-        kept = Value::Array(kept), events, entry, entry_text = text, sync = rw.sync
+        kept = Value::Array(kept), events, last = before, ends, sync = rw.sync
     );
-    Ok((binds, text))
+    Ok((binds, after))
 }
 
 /// Returns the core's attributes that contain texts of the window's sections.

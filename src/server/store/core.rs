@@ -95,19 +95,19 @@ pub async fn create(
     }
     let kept = kept_of(core);
     let mut written = Written::new(scope);
-    written.row(RowKind::Core, &json!(core), None)?;
-    written.row(RowKind::Versions, &kept, None)?;
+    written.row(RowKind::Core, json!(core), None)?;
+    written.row(RowKind::Versions, kept.clone(), None)?;
     let entry = written.entry(std::slice::from_ref(event))?;
     let genesis = Head { n: 0, hash: ledger::genesis(core.sealed_as()) };
-    let text = entry.text.clone();
+    let (event, head) = entry.after(scope, &genesis);
     let binds = binds!(scope;
-        core, kept, event = entry.after(scope, &genesis), tombstone = tombstone_key(scope.key()), place,
+        core, kept, event, tombstone = tombstone_key(scope.key()), place,
         sync = rw.sync
     );
     match rw.rows::<Row>(CREATE, binds).await {
         Ok(rows) => match rows.into_iter().next() {
             Some(Row { rev: Some(rev), .. }) => {
-                rw.heads.written(scope, genesis, &text);
+                rw.heads.written(scope, genesis, head);
                 Ok(Created::Made(rev))
             }
             Some(Row { forgotten: true, .. }) => Ok(Created::Forgotten),

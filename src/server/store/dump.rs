@@ -10,7 +10,6 @@
 //! caller begins the export again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Mutex;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::db::{Binds, Link, Ro, Rw, binds, must};
 use super::fault::{Fault, FaultKind};
-use super::ledger_check::computed_fault;
+use super::ledger_check::Comparison;
 use super::owned::OWNED;
 use super::query::{Query, queries};
 use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
@@ -124,19 +123,9 @@ pub struct Dump<'a> {
     pub(super) scope: &'a Scope,
     transaction: String,
     rows: u64,
-    /// Rows that cannot be exported; `None` if such a row ends the reading with an error.
-    pub(super) unfit: Option<Mutex<Vec<Unfit>>>,
-}
-
-/// A row that cannot be exported.
-#[derive(Debug)]
-pub(super) struct Unfit {
-    /// Kind of the row.
-    pub(super) kind: RowKind,
-    /// Document key of the row.
-    pub(super) key: String,
-    /// Why the row cannot be exported.
-    pub(super) why: String,
+    /// The comparison for which rows are read; without one, a row that cannot be exported ends the
+    /// reading with an error.
+    pub(super) comparison: Option<Comparison>,
 }
 
 #[derive(Deserialize)]
@@ -167,7 +156,7 @@ impl<'a> Dump<'a> {
             }
             Err(fault) => return Err(fault),
         };
-        Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0, unfit: None })
+        Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0, comparison: None })
     }
 
     /// Reads inside a running transaction of the write socket.
@@ -179,7 +168,7 @@ impl<'a> Dump<'a> {
             scope,
             transaction,
             rows: EXPORT_PAGE_ROWS.0,
-            unfit: None,
+            comparison: None,
         }
     }
 
@@ -206,6 +195,7 @@ impl<'a> Dump<'a> {
             return Ok(Opened { owner, core: None, chain_head: String::new(), versions_after: 0 });
         };
         let core = object(&core)?;
+        self.compare_with(&core, row.setting);
         if let Some(Value::String(name)) = core.get("sealed_as") {
             owner.sealed_as.clone_from(name);
         }
@@ -265,12 +255,11 @@ impl<'a> Dump<'a> {
     }
 
     fn unfit(&self, part: RowKind, key: String, why: &str) -> Result<()> {
-        let Some(unfit) = &self.unfit else {
+        let Some(comparison) = &self.comparison else {
             let text = format!("a row of {} {why}: it cannot be exported", part.collection());
             return Err(Error::new(Code::Internal, text));
         };
-        let one = Unfit { kind: part, key, why: why.to_owned() };
-        unfit.lock().expect("no holder panics").push(one);
+        comparison.unfit(part, key, why);
         Ok(())
     }
 
@@ -295,8 +284,8 @@ impl<'a> Dump<'a> {
         let mut fit = Vec::with_capacity(rows.len());
         for mut row in rows {
             let key = row.get("_key").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if self.unfit.is_some()
-                && let Some(why) = computed_fault(part, &mut row)
+            if let Some(comparison) = &self.comparison
+                && let Some(why) = comparison.fault(part, &mut row)
             {
                 self.unfit(part, key.clone(), why)?;
             }
@@ -305,7 +294,7 @@ impl<'a> Dump<'a> {
                 Err(why) => self.unfit(part, key, &why)?,
             }
         }
-        if self.unfit.is_some() {
+        if self.comparison.is_some() {
             return fit.into_iter().try_for_each(|row| Ok(sink(part, row)?));
         }
         let sorted = in_order(part, fit).map_err(|why| {
@@ -585,7 +574,7 @@ fn endless(part: RowKind) -> Broken {
     Broken::Store(Fault::new(FaultKind::Garbage, text))
 }
 
-fn object(row: &RawValue) -> Read<Row> {
+pub(super) fn object(row: &RawValue) -> Read<Row> {
     match exact(row.get()) {
         Ok(Value::Object(row)) => Ok(row),
         Ok(_) => Err(Fault::new(FaultKind::Garbage, "a row is not a JSON object").into()),

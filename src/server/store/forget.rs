@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::db::{Binds, Ro, Rw, binds};
 use super::fault::Result;
@@ -12,6 +12,7 @@ use super::ledger::{Written, salt};
 use super::query::queries;
 use super::transaction::Stream;
 use crate::limits::FORGET_SCAN_ROWS;
+use vctx_core::ledger::LocalKind;
 use vctx_core::limits::FORGET_ROWS;
 use vctx_core::memory::change::Forget;
 use vctx_core::memory::forget::Forgetting;
@@ -248,9 +249,10 @@ pub(super) async fn forget(
     forget: &Forget,
     written: &mut Written<'_>,
 ) -> Result<bool> {
-    if !note(stream, rw, scope, &forget.row, forget.at).await? {
+    if !stream.wrote(MARK, marks(rw, scope, &forget.row, forget.at)).await? {
         return Ok(false);
     }
+    written.local(LocalKind::Forgettings, &json!(forget.row))?;
     let beside = [
         &forget.threads,
         &forget.prompts,
@@ -270,16 +272,6 @@ pub(super) async fn forget(
     );
     written.touched(stream.rows(TEXTS, binds).await?)?;
     Ok(true)
-}
-
-async fn note(
-    stream: &Stream<'_>,
-    rw: &Rw,
-    scope: &Scope,
-    row: &Forgetting,
-    at: Option<u64>,
-) -> Result<bool> {
-    stream.wrote(MARK, marks(rw, scope, row, at)).await
 }
 
 fn marks(rw: &Rw, scope: &Scope, row: &Forgetting, at: Option<u64>) -> Binds {

@@ -1,17 +1,21 @@
 //! Collects the heads of the ledgers that this server has written, until a checkpoint signs them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
+
+use serde::Deserialize;
 
 use super::db::{Rw, binds};
 use super::fault::Result;
 use super::query::queries;
+use super::transaction::Stream;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{link, text_of};
+use vctx_core::ledger::{ITEMS_VERSION, link, text_of};
 use vctx_core::trust::Scope;
 
 queries! {
     ENTRIES = "ledger_entries",
+    HEAD = "ledger_head",
 }
 
 /// Number of entries that one request reads.
@@ -31,17 +35,23 @@ pub struct Unsigned {
     pub whole: bool,
 }
 
-/// The heads that no checkpoint has signed yet, by agent.
+/// Maximum number of agents whose last entry a server remembers.
+const KNOWN_HEADS_MAX: usize = 8_192;
+
+/// The heads that this server has written or read.
 #[derive(Debug, Default)]
-pub struct Heads(Mutex<BTreeMap<String, Option<Unsigned>>>);
+pub struct Heads {
+    /// The heads that no checkpoint has signed yet, by agent.
+    unsigned: Mutex<BTreeMap<String, Option<Unsigned>>>,
+    /// The last entries, by agent. Another server may have written newer ones.
+    known: Mutex<HashMap<String, Head>>,
+}
 
 impl Heads {
-    /// Adds an entry that this server has written. `before` is the head before it, and `text` is
-    /// the text that the entry's hash covers.
-    pub(super) fn written(&self, scope: &Scope, before: Head, text: &str) {
-        let n = before.n + 1;
-        let after = Head { n, hash: link(&before.hash, n, text) };
-        let mut all = self.0.lock().expect("no holder panics");
+    /// Adds an entry that this server has written, given by the heads before and after it.
+    pub(super) fn written(&self, scope: &Scope, before: Head, after: Head) {
+        self.know(scope, after.clone());
+        let mut all = self.unsigned.lock().expect("no holder panics");
         match all.get_mut(scope.key()) {
             Some(Some(known)) => {
                 known.whole &= known.after == before;
@@ -54,19 +64,39 @@ impl Heads {
         }
     }
 
+    /// Returns the last entry of an agent's ledger, if this server knows it.
+    pub(super) fn known(&self, scope: &Scope) -> Option<Head> {
+        self.known.lock().expect("no holder panics").get(scope.key()).cloned()
+    }
+
+    /// Remembers the last entry of an agent's ledger.
+    fn know(&self, scope: &Scope, head: Head) {
+        let mut known = self.known.lock().expect("no holder panics");
+        if known.len() >= KNOWN_HEADS_MAX && !known.contains_key(scope.key()) {
+            known.clear();
+        }
+        known.insert(scope.key().to_owned(), head);
+    }
+
+    /// Drops the last entry of an agent's ledger, because there is a newer one.
+    pub(super) fn drop_known(&self, scope: &Scope) {
+        self.known.lock().expect("no holder panics").remove(scope.key());
+    }
+
     /// Notes that the agent was forgotten or has moved away.
     pub fn gone(&self, scope: &Scope) {
-        self.0.lock().expect("no holder panics").insert(scope.key().to_owned(), None);
+        self.drop_known(scope);
+        self.unsigned.lock().expect("no holder panics").insert(scope.key().to_owned(), None);
     }
 
     /// Takes all unsigned heads; `None` stands for an agent that is gone.
     pub fn take(&self) -> BTreeMap<String, Option<Unsigned>> {
-        std::mem::take(&mut *self.0.lock().expect("no holder panics"))
+        std::mem::take(&mut *self.unsigned.lock().expect("no holder panics"))
     }
 
     /// Puts heads back that could not be signed, unless there are newer ones.
     pub fn put_back(&self, heads: BTreeMap<String, Option<Unsigned>>) {
-        let mut all = self.0.lock().expect("no holder panics");
+        let mut all = self.unsigned.lock().expect("no holder panics");
         for (agent, old) in heads {
             match (all.get_mut(&agent), old) {
                 (Some(Some(newer)), Some(old)) => {
@@ -78,6 +108,36 @@ impl Heads {
             }
         }
     }
+}
+
+/// The last entry of a ledger, as the database returns it.
+#[derive(Deserialize)]
+pub(super) struct Last {
+    pub(super) n: Option<u64>,
+    hash: Option<String>,
+    /// Whether this program version wrote the entry.
+    pub(super) is_new: bool,
+}
+
+/// Returns the last entry of an agent's ledger inside a transaction.
+pub(super) async fn last_inside(stream: &Stream<'_>, scope: &Scope) -> Result<Option<Last>> {
+    let binds = binds!(scope; items_version = ITEMS_VERSION);
+    Ok(stream.rows(HEAD, binds).await?.into_iter().next())
+}
+
+/// Returns the last entry of an agent's ledger, as this server knows it or else from the database.
+/// Returns `None` if there is none that this program version wrote.
+pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
+    if let Some(head) = rw.heads.known(scope) {
+        return Ok(Some(head));
+    }
+    let last: Option<Last> = rw.row(HEAD, binds!(scope; items_version = ITEMS_VERSION)).await?;
+    let head = last.filter(|last| last.is_new);
+    let head = head.and_then(|last| Some(Head { n: last.n?, hash: last.hash? }));
+    if let Some(head) = &head {
+        rw.heads.know(scope, head.clone());
+    }
+    Ok(head)
 }
 
 /// Reads the entries after a head, and returns the head of the last entry. Returns `None` if an

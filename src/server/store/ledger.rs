@@ -8,7 +8,7 @@ use super::fault::{Fault, FaultKind, Result};
 use vctx_base::ids::SystemIds;
 use vctx_core::ids::Ids as _;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{self, Item};
+use vctx_core::ledger::{self, ITEMS_VERSION, Item, LocalKind};
 use vctx_core::memory::event::{Event, entry_key};
 use vctx_core::memory::export::{RowKind, exact};
 use vctx_core::trust::Scope;
@@ -40,6 +40,10 @@ impl<'a> Written<'a> {
     /// Adds the rows that a statement returned.
     pub(super) fn touched(&mut self, rows: Vec<Touched>) -> Result<()> {
         for row in rows {
+            if let Some(kind) = LocalKind::by_name(&row.of) {
+                self.touched_local(kind, row)?;
+                continue;
+            }
             let kind = RowKind::by_name(&row.of).ok_or_else(|| refused(&row.of, "is unknown"))?;
             let items = match (row.row, row.gone) {
                 (Some(text), _) => match exact(text.get()) {
@@ -57,10 +61,39 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// Adds a row that the server writes as it is.
-    pub(super) fn row(&mut self, kind: RowKind, row: &Value, salt: Option<&str>) -> Result<()> {
+    fn touched_local(&mut self, kind: LocalKind, row: Touched) -> Result<()> {
+        let item = match (row.row, row.gone) {
+            (Some(text), _) => match exact(text.get()) {
+                Ok(Value::Object(map)) => Item::of_local(kind, map, self.scope),
+                Ok(_) => Err("is no object".to_owned()),
+                Err(why) => Err(why),
+            },
+            (None, Some(gone)) => Item::gone_local(kind, &gone),
+            (None, None) => Err("has neither a row nor an identity".to_owned()),
+        };
+        let item = item.map_err(|why| refused(kind.collection(), &why))?;
+        self.items.push(item.to_string());
+        Ok(())
+    }
+
+    /// Adds a row that an export leaves out, and that the server writes as it is.
+    pub(super) fn local(&mut self, kind: LocalKind, row: &Value) -> Result<()> {
         let Value::Object(map) = row else { return Err(refused(kind.collection(), "no object")) };
-        self.add(kind, Item::of_row(kind, map.clone(), self.scope, salt))
+        let item = Item::of_local(kind, map.clone(), self.scope);
+        let item = item.map_err(|why| refused(kind.collection(), &why))?;
+        self.items.push(item.to_string());
+        Ok(())
+    }
+
+    /// Adds an item.
+    pub(super) fn item(&mut self, item: &Item) {
+        self.items.push(item.to_string());
+    }
+
+    /// Adds a row that the server writes as it is.
+    pub(super) fn row(&mut self, kind: RowKind, row: Value, salt: Option<&str>) -> Result<()> {
+        let Value::Object(map) = row else { return Err(refused(kind.collection(), "no object")) };
+        self.add(kind, Item::of_row(kind, map, self.scope, salt))
     }
 
     /// Adds the items of a row.
@@ -88,9 +121,11 @@ impl<'a> Written<'a> {
 
     /// Returns the entry of a write that has no other event than the given one.
     pub(super) fn alone(self, event: &Event) -> Entry {
-        let text = ledger::text(event, &self.items);
+        let mut items = vec![ITEMS_VERSION.to_owned()];
+        items.extend(self.items);
+        let text = ledger::text(event, &items);
         let mut row = json!(event);
-        row["rows"] = json!(self.items);
+        row["rows"] = items.into();
         Entry { row, text, others: Vec::new() }
     }
 
@@ -108,7 +143,7 @@ impl<'a> Written<'a> {
             let mut row = json!(event);
             others.push(row.clone());
             row["_key"] = "".into();
-            self.row(RowKind::Events, &row, None)?;
+            self.row(RowKind::Events, row, None)?;
         }
         Ok(Entry { others, ..self.alone(&events[audit]) })
     }
@@ -125,13 +160,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns the row with number, hash and key, as the entry after the given head.
-    pub(super) fn after(mut self, scope: &Scope, before: &Head) -> Value {
+    /// Returns the row with number, hash and key, as the entry after the given head, and the head
+    /// after it.
+    pub(super) fn after(mut self, scope: &Scope, before: &Head) -> (Value, Head) {
         let n = before.n + 1;
+        let hash = ledger::link(&before.hash, n, &self.text);
         self.row["_key"] = entry_key(scope.key(), n).into();
         self.row["n"] = n.into();
-        self.row["hash"] = ledger::link(&before.hash, n, &self.text).into();
-        self.row
+        self.row["hash"] = hash.as_str().into();
+        (self.row, Head { n, hash })
     }
 }
 

@@ -4,32 +4,41 @@
 //! An export leaves out rows that nothing refers to; here every row that names the agent is read.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
 use super::db::{Rw, binds};
 use super::dump::{
-    CITES, Dump, MESSAGES, Opened, PROMPTS, Read, Row, SUMMARIES, Sink, Unfit, VERSIONS,
-    collections,
+    CITES, Dump, MESSAGES, Opened, PROMPTS, Read, Row, SUMMARIES, Sink, VERSIONS, collections,
+    object,
 };
 use super::fault::Result;
 use super::query::queries;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{Difference, Fold, Folded, Wrong};
+use vctx_core::ledger::{Difference, Fold, Folded, LocalKind, Wrong};
+use vctx_core::memory::archive::VectorSetting;
 use vctx_core::memory::export::RowKind;
 use vctx_core::trust::Scope;
 
 /// Maximum number of tool sets and of document names that one request returns.
 const LISTED_ROWS: u64 = 5_000;
-/// Maximum number of pages of document names.
+/// Maximum number of pages of document names, or of rows that an export leaves out.
 const PAGES_MAX: usize = 1_000_000;
+/// Number of stored result lists that one request returns.
+const LOCAL_ROWS: u64 = 200;
+/// Number of parts of documents, or of forget operations, that one request returns.
+const LOCAL_LARGE_ROWS: u64 = 16;
 
 queries! {
     RECALL = "ledger_recall",
     VECTORS = "ledger_vectors",
     DOCUMENTS = "ledger_documents",
     TOOL_SETS = "ledger_tool_sets",
+    LISTS = "ledger_pages",
+    PARTS = "ledger_parts",
+    FORGETTINGS = "ledger_forgettings",
+    MARKS = "ledger_marks",
 }
 
 /// Compares all rows of an agent with its ledger. Returns `None` if there is no such agent. `now_s`
@@ -55,72 +64,152 @@ async fn folded(
     recall_before: &str,
     signed: Option<&Head>,
 ) -> Read<Option<Folded>> {
-    dump.collect_unfit();
+    dump.comparison = Some(Comparison::default());
     let opened = dump.open().await?;
     let Some(core) = &opened.core else { return Ok(None) };
     let mut fold = Fold::default();
     fold.row(RowKind::Core, core);
+    if let Some(comparison) = &dump.comparison {
+        fold.core_in_database(&comparison.lock().core);
+    }
+    dump.local(&mut |kind, row| {
+        fold.local_row(kind, row, dump.scope);
+        Ok(())
+    })
+    .await?;
     let mut sink = |kind, row| {
         fold.row(kind, &row);
         Ok(())
     };
     dump.everything(&opened, &mut sink).await?;
     let mut folded = fold.finish(&opened.owner.sealed_as, now_s, recall_before, signed);
-    for unfit in dump.take_unfit() {
-        folded.differences.push(Difference {
-            wrong: Wrong::Shape,
-            collection: unfit.kind.collection(),
-            row: unfit.key,
-            what: unfit.why,
-        });
-    }
+    let comparison = dump.comparison.take().unwrap_or_default();
+    folded.differences.append(&mut comparison.lock().unfit);
     Ok(Some(folded))
 }
 
-/// Returns what is wrong with an attribute that follows from the others, if anything. No digest
-/// covers such an attribute, because an export leaves it out or the database computes it.
-pub(super) fn computed_fault(kind: RowKind, row: &mut Row) -> Option<&'static str> {
-    let is = |row: &Row, name: &str| row.get(name).is_some_and(|value| !value.is_null());
-    match kind {
-        RowKind::Recall if row.shift_remove("at_right") != Some(true.into()) => {
-            Some("has an `at_ms` that does not follow from its message")
+/// A comparison of an agent's rows with the ledger, while the rows are read.
+#[derive(Debug, Default)]
+pub(super) struct Comparison(Mutex<Compared>);
+
+#[derive(Debug, Default)]
+struct Compared {
+    /// The rows that cannot be exported or contradict other rows, as differences.
+    unfit: Vec<Difference>,
+    /// The core as the database has it.
+    core: Row,
+    /// The vector setting of the database.
+    setting: Option<VectorSetting>,
+}
+
+impl Comparison {
+    fn lock(&self) -> MutexGuard<'_, Compared> {
+        self.0.lock().expect("no holder panics")
+    }
+
+    /// Notes a row that cannot be exported, or that contradicts other rows.
+    pub(super) fn unfit(&self, kind: RowKind, key: String, why: &str) {
+        let (collection, what) = (kind.collection(), why.to_owned());
+        self.lock().unfit.push(Difference { wrong: Wrong::Shape, collection, row: key, what });
+    }
+
+    /// Returns what is wrong with an attribute that follows from other rows, if anything. No digest
+    /// covers such an attribute, because an export leaves it out or the database computes it.
+    pub(super) fn fault(&self, kind: RowKind, row: &mut Row) -> Option<&'static str> {
+        let is = |row: &Row, name: &str| row.get(name).is_some_and(|value| !value.is_null());
+        let follows = match kind {
+            RowKind::Recall if row.shift_remove("at_right") != Some(true.into()) => {
+                Some("has an `at_ms` that does not follow from its message")
+            }
+            RowKind::Messages => {
+                let (marked, gone) = (is(row, "tainted_seq"), !is(row, "meta"));
+                let copy = row.get("kind").is_some_and(|kind| kind == "copy");
+                let tainted = row.get("meta").is_some_and(|meta| !meta["taint"].is_null()) && !copy;
+                let right = row.get("tainted_seq") == row.get("seq");
+                let wrong = (marked && !right) || (!gone && marked != tainted);
+                wrong.then_some("has a `tainted_seq` that does not follow from its `meta`")
+            }
+            RowKind::Passages => {
+                let taint = row.get("taint").and_then(Value::as_array);
+                let right = match taint.is_some_and(|taint| !taint.is_empty()) {
+                    true => row.get("tainted_key") == row.get("_key"),
+                    false => !is(row, "tainted_key"),
+                };
+                (!right).then_some("has a `tainted_key` that does not follow from its `taint`")
+            }
+            _ => None,
+        };
+        follows.or_else(|| self.vector_fault(kind, row))
+    }
+
+    /// Returns what is wrong with the description of vectors in a chunk or a document, if anything.
+    fn vector_fault(&self, kind: RowKind, row: &Row) -> Option<&'static str> {
+        if !matches!(kind, RowKind::Passages | RowKind::Manifests) {
+            return None;
         }
-        RowKind::Messages => {
-            let (marked, gone) = (is(row, "tainted_seq"), !is(row, "meta"));
-            let copy = row.get("kind").is_some_and(|kind| kind == "copy");
-            let tainted = row.get("meta").is_some_and(|meta| !meta["taint"].is_null()) && !copy;
-            let right = row.get("tainted_seq") == row.get("seq");
-            let wrong = (marked && !right) || (!gone && marked != tainted);
-            wrong.then_some("has a `tainted_seq` that does not follow from its `meta`")
+        let compared = self.lock();
+        let setting = compared.setting.as_ref()?;
+        if kind == RowKind::Manifests {
+            let newest = setting.last.unwrap_or(0).max(setting.number);
+            let embedded = row.get("embedded").and_then(Value::as_u64).unwrap_or(setting.number);
+            if !(setting.number..=newest).contains(&embedded) {
+                return Some("has an `embedded` that is the number of no vector setting");
+            }
         }
-        RowKind::Passages => {
-            let tainted = row.get("taint").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
-            let right = match tainted {
-                true => row.get("tainted_key") == row.get("_key"),
-                false => !is(row, "tainted_key"),
-            };
-            (!right).then_some("has a `tainted_key` that does not follow from its `taint`")
+        // While a reindex ends, rows still describe the former vectors.
+        if setting.leaving.is_some() {
+            return None;
         }
-        _ => None,
+        let described = setting.described();
+        let wrong = |name: &str| row.get(name).is_some_and(|value| *value != described[name]);
+        let any = ["dimension", "embedding_version", "metric", "model_id"].into_iter().any(wrong);
+        any.then_some("describes other vectors than those of the database's vector setting")
     }
 }
 
 impl<'a> Dump<'a> {
     /// Opens a snapshot on the write socket, only for reading.
     pub(super) async fn begin_rw(rw: &'a Rw, scope: &'a Scope) -> Result<Self> {
-        let transaction = rw.link.begin(&collections()).await?;
+        let mut collections = collections();
+        collections.extend(LocalKind::ALL.map(LocalKind::collection));
+        let transaction = rw.link.begin(&collections).await?;
         Ok(Self::within(rw, scope, &transaction))
     }
 
-    /// Makes the dump collect rows that cannot be exported, instead of ending with an error.
-    pub(super) fn collect_unfit(&mut self) {
-        self.unfit = Some(Mutex::default());
+    /// Notes what a comparison needs to know of the agent.
+    pub(super) fn compare_with(&self, core: &Row, setting: Option<VectorSetting>) {
+        if let Some(comparison) = &self.comparison {
+            let mut compared = comparison.lock();
+            compared.core.clone_from(core);
+            compared.setting = setting;
+        }
     }
 
-    /// Returns the collected rows that cannot be exported.
-    pub(super) fn take_unfit(&mut self) -> Vec<Unfit> {
-        let unfit = self.unfit.as_mut().map(|unfit| unfit.get_mut().expect("no holder panics"));
-        unfit.map(std::mem::take).unwrap_or_default()
+    /// Reads the rows of the agent that an export leaves out and that its ledger describes.
+    pub(super) async fn local(
+        &self,
+        sink: &mut (dyn FnMut(LocalKind, Row) -> Result<()> + Send),
+    ) -> Read<()> {
+        for kind in LocalKind::ALL {
+            let (query, limit) = match kind {
+                LocalKind::Pages => (LISTS, LOCAL_ROWS),
+                LocalKind::Parts => (PARTS, LOCAL_LARGE_ROWS),
+                LocalKind::Forgettings => (FORGETTINGS, LOCAL_LARGE_ROWS),
+                LocalKind::Marks => (MARKS, 1),
+            };
+            let mut after = json!("");
+            for _ in 0..PAGES_MAX {
+                let page = self.page(query, binds!(self.scope; after, limit)).await?;
+                for row in &page.rows {
+                    sink(kind, object(row)?)?;
+                }
+                match page.last {
+                    Value::Null => break,
+                    last => after = last,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the document keys of the agent's call records that have an idempotency key.

@@ -78,9 +78,9 @@ pub use recall_vectors::{
     unembedded, write_recall_mark, write_recall_vectors,
 };
 pub use reindex::{
-    ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,
-    drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
-    under_way, write_vectors,
+    ChunkText, Counts, Lagging, LeftRow, LeftVectors, chunk_texts, clean_vectors,
+    describe_manifests, drop_vector_indexes, lagging, left_vectors, note_embedded, patch_setting,
+    reindex_counts, stale_manifests, switch_setting, under_way, write_vectors,
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
 pub use schedule::{

@@ -21,6 +21,7 @@ use super::ledger::Touched;
 use super::query::queries;
 use crate::limits::{MOVE_LEASE_MS, MOVE_MANIFESTS_MAX};
 use crate::store::limits::IMPORT_TRIM_ROWS;
+use vctx_core::ledger::Item;
 use vctx_core::memory::core::{Core, Leaving};
 use vctx_core::memory::forget::tombstone_key;
 use vctx_core::trust::Scope;
@@ -199,7 +200,17 @@ pub async fn leave(rw: &Rw, scope: &Scope, core: &Core, leaving: &Leaving) -> Re
 /// Unblocks writes to an agent whose move was undone. Returns `false` if this mover had not blocked
 /// them.
 pub async fn stay(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
-    rw.wrote(STAY, binds!(scope; by, sync = rw.sync)).await
+    let binds = binds!(scope; by, sync = rw.sync);
+    let work = Beside { what: "stay", writes: &["core_memory"], query: STAY, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| {
+        let any = !rows.is_empty();
+        written.touched(rows)?;
+        if any {
+            written.item(&Item::moved_no_more());
+        }
+        Ok(any)
+    })
+    .await
 }
 
 /// Returns the manifests of an agent's forget operations, as rows that a move copies.

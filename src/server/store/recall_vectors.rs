@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::archive::{INDEX_UNUSABLE, make_vector_index};
 use super::beside::{Beside, beside};
 use super::db::{Admin, Binds, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
+use super::ledger::Touched;
 use super::query::{Query, queries};
 use crate::store::limits::{
     INGEST_ROWS, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX,
@@ -74,7 +75,9 @@ pub async fn recall_mark(ro: &Ro, scope: &Scope) -> Result<Option<RecallMark>> {
 
 /// Stores the row that says up to which entry an agent's vectors are computed.
 pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Result<()> {
-    rw.rows::<Value>(MARK_WRITE, binds!(scope; mark, sync = rw.sync)).await.map(|_| ())
+    let binds = binds!(scope; mark, sync = rw.sync);
+    let work = Beside { what: "mark", writes: &["recall_marks"], query: MARK_WRITE, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| written.touched(rows)).await
 }
 
 /// Takes or renews the lease for the computation of an agent's vectors. Returns `false` while
@@ -118,7 +121,7 @@ pub async fn write_recall_vectors(rw: &Rw, scope: &Scope, vectors: &[RecallVecto
                 rows.iter().map(|row| (row.key.as_str(), row.salt.as_deref())).collect();
             for vector in part {
                 if let Some(salt) = salts.get(vector.key.as_str()) {
-                    written.row(RowKind::RecallVectors, &json!(vector), *salt)?;
+                    written.row(RowKind::RecallVectors, json!(vector), *salt)?;
                 }
             }
             Ok(())

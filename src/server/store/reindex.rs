@@ -21,6 +21,7 @@ queries! {
     SWITCH = "setting_switch",
     LAGGING = "manifest_lagging",
     EMBEDDED = "manifest_embedded",
+    STALE = "manifest_stale",
     DESCRIBED = "manifest_described",
     COUNTS = "manifest_counts",
     TEXTS = "passage_texts",
@@ -148,7 +149,8 @@ pub async fn write_vectors(
         let patch = |(key, vector): &(String, Vec<f64>)| json!({"key": key, "patch": {attribute: vector, "ingested_ms": now_ms}});
         let patches: Vec<Value> = part.iter().map(patch).collect();
         let binds = binds!(scope;
-            patches = Value::Array(patches), revision = document.revision, sync = rw.sync
+            patches = Value::Array(patches), vector = attribute, revision = document.revision,
+            sync = rw.sync
         );
         let writes = &["archival_docs"];
         let work = Beside { what: "vectors", writes, query: VECTORS, binds };
@@ -178,51 +180,98 @@ pub async fn note_embedded(
     rw.wrote(EMBEDDED, binds).await
 }
 
-/// Writes model, version, dimension and metric of the current vectors into the next manifests of
-/// documents: at most `limit` manifests whose keys follow `after`. Returns the key of the last
-/// manifest written, or `None` if no manifest was left.
-pub async fn describe_manifests(
+/// A row of an agent that a reindex left in its former state.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LeftRow {
+    /// Key of the row.
+    pub key: String,
+    /// Key of the agent's core.
+    pub agent_id: String,
+    /// Tenant of the agent; `None` if there is no such agent any more.
+    pub tenant: Option<String>,
+}
+
+/// Returns the next manifests that do not describe the current vectors: at most `limit` manifests
+/// whose keys follow `after`.
+pub async fn stale_manifests(
     rw: &Rw,
     serving: &VectorSetting,
     after: &str,
     limit: u64,
-) -> Result<Option<String>> {
+) -> Result<Vec<LeftRow>> {
     let binds = binds!(none;
         after, number = serving.number, model_id = serving.model_id,
         embedding_version = serving.embedding_version, dimension = serving.dimension,
-        metric = serving.metric, limit, sync = rw.sync
+        metric = serving.metric, limit
     );
-    let keys: Vec<String> = rw.rows(DESCRIBED, binds).await?;
-    Ok(keys.into_iter().next_back())
+    rw.rows(STALE, binds).await
 }
 
-/// Examines the next chunks after a key. Removes the vector that such a chunk has in the given
-/// attribute, and writes model, version, dimension and metric of its current vector. Returns the
-/// number of examined chunks and the last key (`None` at the end).
-pub async fn clean_vectors(
+/// Writes model, version, dimension and metric of the current vectors into manifests of an agent.
+pub async fn describe_manifests(
     rw: &Rw,
+    scope: &Scope,
     serving: &VectorSetting,
+    keys: &[&str],
+) -> Result<()> {
+    let binds = binds!(scope;
+        keys, number = serving.number, model_id = serving.model_id,
+        embedding_version = serving.embedding_version, dimension = serving.dimension,
+        metric = serving.metric, sync = rw.sync
+    );
+    let writes = &["archival_manifests"];
+    let work = Beside { what: "described", writes, query: DESCRIBED, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| written.touched(rows)).await
+}
+
+/// The next chunks of all agents, and those of them that have a vector in a given attribute.
+#[derive(Clone, Debug, Default)]
+pub struct LeftVectors {
+    /// Number of examined chunks.
+    pub looked: u64,
+    /// Key of the last examined chunk; `None` if no chunk follows.
+    pub last: Option<String>,
+    /// The chunks that have a vector in the attribute.
+    pub rows: Vec<LeftRow>,
+}
+
+/// Examines the next chunks after a key, at most `limit`, and returns those that have a vector in
+/// the given attribute.
+pub async fn left_vectors(
+    rw: &Rw,
     attribute: &str,
     after: &str,
     limit: u64,
-    now_ms: u64,
-) -> Result<(u64, Option<String>)> {
+) -> Result<LeftVectors> {
     #[derive(Deserialize)]
     struct Row {
-        key: String,
         is_left: bool,
+        #[serde(flatten)]
+        row: LeftRow,
     }
     let rows: Vec<Row> = rw.rows(LEFTOVER, binds!(none; after, vector = attribute, limit)).await?;
-    let keys: Vec<&str> = rows.iter().filter(|r| r.is_left).map(|r| r.key.as_str()).collect();
-    if !keys.is_empty() {
-        let mut patch = serving.described();
-        patch[attribute] = Value::Null;
-        patch["ingested_ms"] = now_ms.into();
-        let binds = binds!(none; keys, vector = attribute, patch, sync = rw.sync);
-        rw.rows::<Value>(CLEAN, binds).await?;
-    }
     let looked = rows.len() as u64;
-    Ok((looked, rows.into_iter().next_back().map(|row| row.key).filter(|_| looked == limit)))
+    let last = rows.last().map(|row| row.row.key.clone()).filter(|_| looked == limit);
+    let rows = rows.into_iter().filter(|row| row.is_left).map(|row| row.row).collect();
+    Ok(LeftVectors { looked, last, rows })
+}
+
+/// Removes the vectors in the given attribute from chunks of an agent, and writes model, version,
+/// dimension and metric of the current vectors into these chunks.
+pub async fn clean_vectors(
+    rw: &Rw,
+    scope: &Scope,
+    serving: &VectorSetting,
+    attribute: &str,
+    keys: &[&str],
+    now_ms: u64,
+) -> Result<()> {
+    let mut patch = serving.described();
+    patch[attribute] = Value::Null;
+    patch["ingested_ms"] = now_ms.into();
+    let binds = binds!(scope; keys, vector = attribute, patch, sync = rw.sync);
+    let work = Beside { what: "clean", writes: &["archival_docs"], query: CLEAN, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| written.touched(rows)).await
 }
 
 /// Drops all vector indexes over an attribute. Returns whether it dropped an index.

@@ -44,6 +44,9 @@ pub struct ImportPlan {
     pub state: String,
     /// Head of the agent's hash chain.
     pub chain_head: String,
+    /// The signed head of the agent's ledger in the last line of the export, if there is one. Its
+    /// content is not checked yet.
+    pub checkpoint: Option<Value>,
 }
 
 /// A value by which the rows of one kind are sorted in the file.
@@ -113,7 +116,7 @@ impl Checker {
         self.lines += 1;
         let checked = match (&self.header, &self.ended) {
             (None, _) => self.begin(line),
-            (Some(_), Some(_)) => Err("follows the last line".into()),
+            (Some(_), Some(_)) => self.checkpoint(line),
             (Some(_), None) if line.starts_with("{\"in\":") => self.row(line),
             (Some(_), None) => self.end(line),
         };
@@ -417,9 +420,28 @@ impl Checker {
             rows: self.tally.rows(),
             state: self.tally.state(),
             chain_head: self.chain.clone(),
+            checkpoint: None,
         });
         Ok(())
     }
+
+    fn checkpoint(&mut self, line: &str) -> CheckResult<()> {
+        let plan = self.ended.as_mut().filter(|plan| plan.checkpoint.is_none());
+        let plan = plan.ok_or("follows the last line")?;
+        let mut row = super::exact::exact(line)?;
+        let proof = row["checkpoint"].take();
+        if checkpoint_line(&proof) != line {
+            return Err("follows the last line".into());
+        }
+        plan.checkpoint = Some(proof);
+        Ok(())
+    }
+}
+
+/// Returns the line of an export with the signed head of the agent's ledger, without the line end.
+/// The line follows the trailer.
+pub fn checkpoint_line(proof: &Value) -> String {
+    receipt::canonical_json(&json!({"checkpoint": proof}))
 }
 
 /// Factor by which the text of an imported chunk may exceed [`CHUNK_BYTES_MAX`], because the chunk

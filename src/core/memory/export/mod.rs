@@ -8,7 +8,7 @@ mod row;
 mod tally;
 
 pub use check::in_order;
-pub use check::{Checker, ImportPlan};
+pub use check::{Checker, ImportPlan, checkpoint_line};
 pub use exact::exact;
 pub use part::RowKind;
 pub use row::{Owner, carried, settled};

@@ -1,0 +1,83 @@
+//! `vctx verify --export`: checks a file that `vctx export` wrote, without a server.
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::portable;
+use crate::verify::{agrees, ledger_lines};
+use vctx_base::clock::{Clock as _, SystemClock};
+use vctx_base::signing;
+use vctx_core::ledger::FileCheck;
+use vctx_core::ledger::note::read_public_key;
+use vctx_core::limits::EXPORT_LINE_BYTES_MAX;
+use vctx_server::store::SCHEMA;
+
+/// Checks an export, and the signature of its ledger's head with the given public keys.
+pub(crate) fn run(path: &Path, keys: &[String], json: bool) -> Result<(), Failure> {
+    let keys: Result<Vec<_>, Failure> = keys
+        .iter()
+        .map(|text| {
+            let wrong = |why| Failure::data(format!("the public key {text} {why}"));
+            read_public_key(text).map_err(wrong)
+        })
+        .collect();
+    let keys = keys?;
+    let mut lines = BufReader::new(portable::opened(path)?);
+    let mut check = FileCheck::new(SCHEMA);
+    // The length of the file is bounded.
+    while let Some(line) = next(&mut lines, path)? {
+        check.line(&line);
+    }
+    let report = check.finish(SystemClock.unix_ms() / 1_000);
+    let mut report = report.map_err(|why| Failure::data(format!("{}: {why}", path.display())))?;
+    let signers = match keys.is_empty() {
+        true => Value::Null,
+        false => json!(report.check_signature(&keys, signing::verified)),
+    };
+    let mut ledger = report.folded.told();
+    let head = report.checkpoint.as_ref().map(|proof| &proof.head);
+    ledger["signed"] = json!({"entries": head.map(|head| head.n), "keys": signers});
+    let holds = agrees(&ledger) && ledger["entries"] != 0;
+    let answer = json!({"ok": holds, "agent": report.agent, "ledger": ledger});
+    output::told(json, &answer, text)?;
+    match holds {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Data, "NOT_PROVEN", "the proof failed")
+            .next("get another export of the agent, and compare the places that differ")),
+    }
+}
+
+fn text(answer: &Value) -> String {
+    let ledger = &answer["ledger"];
+    let verdict = if answer["ok"] == true { "holds" } else { "BROKEN" };
+    let mut lines = vec![format!("{}: {verdict}.", output::field(answer, "/agent"))];
+    lines.extend(ledger_lines(ledger));
+    let signed = &ledger["signed"];
+    lines.push(match (&signed["entries"], &signed["keys"]) {
+        (Value::Null, _) => "  the file has no signed head".to_owned(),
+        (n, Value::Null) => format!(
+            "  signed up to entry {n}; the signature was not checked: give the public key with --key"
+        ),
+        (n, keys) => format!("  signed up to entry {n} by {}", named(keys)),
+    });
+    lines.join("\n")
+}
+
+fn named(keys: &Value) -> String {
+    let names = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names = names.collect::<Vec<_>>().join(", ");
+    if names.is_empty() { "none of the given keys".to_owned() } else { names }
+}
+
+fn next(lines: &mut impl BufRead, path: &Path) -> Result<Option<String>, Failure> {
+    let mut line = String::new();
+    let read = lines.by_ref().take(EXPORT_LINE_BYTES_MAX as u64).read_line(&mut line);
+    match read.map_err(|error| Failure::reading(path.display(), &error))? {
+        0 => Ok(None),
+        _ => Ok(Some(line.trim_end_matches('\n').to_owned())),
+    }
+}
