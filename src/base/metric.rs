@@ -160,7 +160,7 @@ meters! {
     HB_RATE_LIMITED = Counter "vctx_hb_rate_limited_total", "hb.rate_limited", "beats", ["why"], &[],
         "Heartbeats refused by rate limit or cooldown (rate, cooldown)";
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
-        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
+        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield)";
     // Metrics of databases, and of moves of agents between databases.
     PLACE_UP = Gauge "vctx_place_up", "", "flag", ["place"], &[],
         "1 while a database other than the home database answered its last probe; the tiers' gauges cover the home database";

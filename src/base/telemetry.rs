@@ -71,11 +71,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, String> {
 const STARTED: &[(&str, &str, &[&str])] = &[
     (metric::STORE_UNANSWERED, "why", &["unreachable", "lost", "garbage", "failed"]),
     (metric::TRANSACTIONS, "outcome", &["committed", "aborted", "unknown"]),
-    (
-        metric::HB_TERMINATED,
-        "reason",
-        &["depth", "duration", "tokens", "explicit_yield", "loop_detected"],
-    ),
+    (metric::HB_TERMINATED, "reason", &["depth", "duration", "tokens", "explicit_yield"]),
     (metric::TICKS, "outcome", &["fired", "failed", "run_failed", "unrun"]),
     (metric::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
     (metric::CHUNKS, "outcome", &["compliant", "refused"]),

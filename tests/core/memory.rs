@@ -2,6 +2,7 @@
 
 mod block_path;
 mod conversation;
+mod event;
 mod export;
 mod markup;
 mod prompt;

@@ -207,10 +207,7 @@ async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_al
         told = ada.done("fetch_core", &read).await["heartbeat"].clone();
         assert_eq!(told["terminated_reason"].is_string(), round == 3, "{told}");
     }
-    assert_eq!(
-        (&told["terminated_reason"], &told["closed_by"]),
-        (&json!("loop_detected"), &json!("call"))
-    );
+    assert_eq!((&told["terminated_reason"], &told["closed_by"]), (&json!("depth"), &json!("call")));
     ada.tool("record_heartbeat", &beat, &key(), "*").await.refused(429, "HEARTBEAT_COOLDOWN");
     let events = ada.wire.get(&format!("{}/events?limit=1000", ada.path())).await.ok();
     let ends =
@@ -222,7 +219,7 @@ async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_al
         assert_eq!(ends[0][name], told[name], "{name}");
     }
     let metrics = home.wire("metrics.sock").get("/metrics").await.text;
-    let line = "vctx_hb_terminated_total{reason=\"loop_detected\"} 1";
+    let line = "vctx_hb_terminated_total{reason=\"depth\"} 1";
     assert!(metrics.contains(line), "no {line}");
 }
 

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::home::{Home, Process, Tuning};
 use crate::outside::needs_an_engine_of_its_own;
-use crate::talk::Agent;
+use crate::talk::{Agent, assert_closed};
 
 /// Name of the server's socket.
 const SOCKET: &str = "vctx.sock";
@@ -314,11 +314,25 @@ async fn holds(folder: &str) {
     assert_eq!(fixture.import(&home), None);
     assert_none(&fixture, &differences(&home, &fixture).await);
     lives_on(&home, &fixture).await;
+    told_in_closed_types(&home, &fixture).await;
     // The saved proof file can be verified without a server.
     let proof = home.path("proof.jsonl");
     fs::write(&proof, unpacked(&fixture.folder.join("proof.jsonl.gz"))).expect("a file");
     let output = home.run(&["verify", "--export", proof.to_str().expect("a plain path")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Checks that the events of the old program have the types and reasons of this program, and that
+/// neither the list of events nor the score contains the entries that gave the agent its ledger.
+async fn told_in_closed_types(home: &Home, fixture: &Fixture) {
+    let agent = Agent::at(home.wire(SOCKET), &fixture.agent());
+    let events = agent.wire.get(&format!("{}/events?limit=1000", agent.path())).await.ok();
+    assert_closed(&events);
+    let score = agent.wire.get(&format!("{}/conveyance?of=life", agent.path())).await.ok();
+    let listed = events["events"].as_array().expect("events").len();
+    if events["next_ts"].is_null() {
+        assert_eq!(score["considered"]["events"], listed, "{}", fixture.folder.display());
+    }
 }
 
 /// Checks that an append continues the hash chain.

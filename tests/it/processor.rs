@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::home::{Home, Process};
 use crate::scripted::Scripted;
-use crate::talk::{Agent, key, said};
+use crate::talk::{Agent, assert_closed, key, run_events, said};
 use crate::wire::Answer;
 use crate::{count, provider};
 
@@ -80,7 +80,7 @@ impl Stage {
         }
         open.retain(|_, count| *count > 0);
         assert_eq!(open, BTreeMap::new(), "calls without a result");
-        let (starts, ends) = (self.events("run_start").await, self.events("run_end").await);
+        let (starts, ends) = (self.run_events("start").await, self.run_events("end").await);
         assert_eq!(starts.len(), ends.len(), "{starts:?} {ends:?}");
         self.home.assert_verified(SOCKET, "ada");
     }
@@ -88,8 +88,16 @@ impl Stage {
     /// Returns the details of all events of one type, oldest first.
     async fn events(&self, kind: &str) -> Vec<Value> {
         let page = self.ada.wire.get(&format!("{}/events?limit=1000", self.ada.path())).await.ok();
+        assert_closed(&page);
         let events = page["events"].as_array().expect("events").iter();
         events.filter(|event| event["type"] == kind).map(|event| event["details"].clone()).collect()
+    }
+
+    /// Returns the beginnings (`start`) or ends (`end`) of all runs, oldest first.
+    async fn run_events(&self, what: &str) -> Vec<Value> {
+        let mut told = run_events(&self.ada).await;
+        told.retain(|event| event["event"] == what);
+        told
     }
 
     /// Checks that no request was larger than the window, by the model's own token count.
@@ -283,7 +291,7 @@ async fn every_rude_model_ends_within_its_budget_and_leaves_nothing_open() {
         let reason = end["reason"].as_str().expect("a reason").to_owned();
         assert!(reasons.contains(&reason.as_str()), "{script}: {end:#}");
         assert!(end["turns"].as_u64().expect("a number") <= turns, "{script}: {end:#}");
-        let told = stage.events("run_end").await;
+        let told = stage.run_events("end").await;
         assert_eq!(told.len(), 1, "{script}");
         assert_eq!(
             (&told[0]["reason"], &told[0]["turns"]),

@@ -13,7 +13,7 @@ use crate::chance::rounds;
 use crate::count;
 use crate::home::{Home, Tuning, command};
 use crate::scripted::Scripted;
-use crate::talk::{Agent, key};
+use crate::talk::{Agent, assert_closed, key, run_events};
 
 mod life;
 mod older;
@@ -236,15 +236,14 @@ async fn a_prompt_is_recorded_once_and_ends_once() {
         listed["prompts"].as_array().expect("rows").iter().map(|p| &p["finish"]).collect();
     assert_eq!(ends, [&json!("stop"), &json!("model_failed"), &Value::Null]);
     let events = runtime.agent.wire.get(&format!("{}/events", runtime.agent.path())).await.ok();
-    let kinds: Vec<&str> = events["events"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .filter_map(|e| e["type"].as_str())
-        .collect();
+    assert_closed(&events);
+    let told = run_events(&runtime.agent).await;
+    let what: Vec<&Value> = told.iter().map(|event| &event["event"]).collect();
+    assert_eq!(what, ["start", "end", "start"]);
     assert_eq!(
-        kinds.iter().filter(|k| k.starts_with("run_")).collect::<Vec<_>>(),
-        [&"run_start", &"run_end", &"run_start"]
+        (&told[1]["run"], &told[1]["reason"]),
+        (&json!("r1"), &json!("model_failed")),
+        "{told:?}"
     );
     runtime.agent.wire.get(&runtime.path("/9")).await.refused(404, "PROMPT_NOT_FOUND");
     runtime.agent.wire.get(&runtime.path("/x")).await.refused(400, "INVALID_ARGUMENT");
@@ -365,9 +364,13 @@ async fn a_provider_that_counts_a_tenth_more_is_told_of_and_learned_from() {
         .as_array()
         .expect("rows")
         .iter()
-        .filter(|e| e["type"] == "variance")
+        .filter(|e| e["details"]["code"] == "PROMPT_VARIANCE")
         .collect();
     assert_eq!((told.len(), &told[0]["details"]["turn"]), (1, &json!(2)), "{told:?}");
+    assert_eq!(told[0]["type"], "error");
+    let query = "FOR e IN memory_events COLLECT type = e.type SORT type RETURN type";
+    let stored = home.database_inside().rows(query, json!({})).await;
+    assert_eq!(stored, ["audit", "error"], "the rows have the closed types, too");
     let metrics = home.wire("metrics.sock").get("/metrics").await;
     assert!(metrics.text.contains("vctx_prompt_variance_flags_total 1"), "no flag in the metrics");
 }

@@ -110,3 +110,23 @@ pub(crate) fn said(messages: &[Value]) -> Vec<(String, String)> {
     let text = |message: &Value, name: &str| message[name].as_str().unwrap_or_default().to_owned();
     messages.iter().map(|m| (text(m, "role"), text(m, "content"))).collect()
 }
+
+/// Checks that a page of events has only the types and the ends of chains of the closed sets, and
+/// no entry of a write beside calls.
+pub(crate) fn assert_closed(page: &Value) {
+    let types = ["warning", "flush", "hb_start", "hb_end", "summarize", "error", "audit"];
+    let reasons = ["depth", "duration", "tokens", "explicit_yield"];
+    for event in page["events"].as_array().expect("events") {
+        let (kind, details) = (event["type"].as_str().expect("a type"), &event["details"]);
+        assert!(types.contains(&kind), "{event}");
+        assert!(kind != "hb_end" || reasons.iter().any(|r| details["reason"] == *r), "{event}");
+        assert!(details["beside"].is_null(), "{event}");
+    }
+}
+
+/// Returns the beginnings and ends of an agent's runs, oldest first.
+pub(crate) async fn run_events(agent: &Agent) -> Vec<Value> {
+    let page = agent.wire.get(&format!("{}/events?limit=1000", agent.path())).await.ok();
+    let events = page["events"].as_array().expect("events").iter();
+    events.flat_map(|e| e["details"]["runs"].as_array().cloned().unwrap_or_default()).collect()
+}

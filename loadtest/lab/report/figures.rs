@@ -58,7 +58,8 @@ impl Figures {
         let mut evicted = false;
         for event in events {
             match field(event, "/type").as_str() {
-                "audit" => {
+                // An audit row without a tool is that of a run from an earlier version.
+                "audit" if event["details"]["tool"].is_string() => {
                     let tool = field(event, "/details/tool");
                     count(&mut figures.writes, tool);
                     figures.points.push(point(event, std::mem::take(&mut evicted)));

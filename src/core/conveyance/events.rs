@@ -111,13 +111,7 @@ pub fn tally(events: &[Noted], version: u64) -> Tallied {
                     audited.insert(after);
                 }
             }
-            EventType::HbEnd
-            | EventType::Warning
-            | EventType::Summarize
-            | EventType::Error
-            | EventType::RunStart
-            | EventType::RunEnd
-            | EventType::Variance => {}
+            EventType::HbEnd | EventType::Warning | EventType::Summarize | EventType::Error => {}
         }
     }
     // A chain that began before the oldest event that was read counts neither as started nor as

@@ -2,9 +2,11 @@
 //! the memory.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-/// The type of a memory event.
+use super::heartbeat::Reason;
+
+/// The type of a memory event. The set is closed: anything finer is in the event's details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the requirement's")]
@@ -14,12 +16,17 @@ pub enum EventType {
     HbStart,
     HbEnd,
     Summarize,
+    /// Earlier versions also stored the type `variance`.
+    #[serde(alias = "variance")]
     Error,
+    /// Earlier versions also stored the types `run_start` and `run_end`.
+    #[serde(alias = "run_start", alias = "run_end")]
     Audit,
-    RunStart,
-    RunEnd,
-    Variance,
 }
+
+/// The code of an event about a prompt for which server and provider counted different numbers of
+/// tokens.
+pub const PROMPT_VARIANCE: &str = "PROMPT_VARIANCE";
 
 /// A row of `memory_events`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +45,33 @@ pub struct Event {
 /// Returns the key of an event that is an entry of the agent's ledger.
 pub fn entry_key(scope: &str, n: u64) -> String {
     format!("l:{scope}:{n}")
+}
+
+/// Gives an event that an earlier version stored the form in which this version stores it. The row
+/// in the database stays as it is, because the ledger's hash covers it.
+pub fn in_present_form(row: &mut Value) {
+    let Some(stored) = row["type"].as_str().map(str::to_owned) else { return };
+    let details = &mut row["details"];
+    let kind = match stored.as_str() {
+        "run_start" => told_of_run("start", details),
+        "run_end" => told_of_run("end", details),
+        "variance" => {
+            details["code"] = PROMPT_VARIANCE.into();
+            EventType::Error
+        }
+        "hb_end" if details["reason"] == "loop_detected" => {
+            details["reason"] = Reason::Depth.text().into();
+            EventType::HbEnd
+        }
+        _ => return,
+    };
+    row["type"] = json!(kind);
+}
+
+fn told_of_run(what: &'static str, details: &mut Value) -> EventType {
+    details["event"] = what.into();
+    *details = json!({"runs": [details.take()]});
+    EventType::Audit
 }
 
 impl Event {

@@ -38,7 +38,7 @@ pub struct HeartbeatLimits {
     pub floor_tokens: u64,
     /// Maximum number of an agent's beats within a second.
     pub rps_limit: u64,
-    /// Pause after a chain that ended by depth, duration or a detected loop, in milliseconds.
+    /// Pause after a chain that ended by depth (also by a loop) or duration, in milliseconds.
     pub cooldown_ms: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct HeartbeatPatch {
     /// Maximum number of an agent's beats within a second.
     #[serde(default)]
     pub rps_limit: Option<u64>,
-    /// Pause after a chain that ended by depth, duration or a detected loop, in milliseconds.
+    /// Pause after a chain that ended by depth (also by a loop) or duration, in milliseconds.
     #[serde(default)]
     pub cooldown_ms: Option<u64>,
 }
@@ -142,7 +142,10 @@ pub struct EndedChain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The chain reached its maximum number of beats.
+    /// The chain reached its maximum number of beats, or the model repeated a call too often
+    /// although the result did not change ([`ClosedBy::Call`]; earlier versions stored the reason
+    /// `loop_detected` then).
+    #[serde(alias = "loop_detected")]
     Depth,
     /// The chain reached its longest duration, so its deadline passed.
     Duration,
@@ -150,8 +153,6 @@ pub enum Reason {
     Tokens,
     /// The model yielded, or an event arrived.
     ExplicitYield,
-    /// The model repeated a call too often although the result did not change.
-    LoopDetected,
 }
 
 impl Reason {
@@ -162,7 +163,19 @@ impl Reason {
             Self::Duration => "duration",
             Self::Tokens => "tokens",
             Self::ExplicitYield => "explicit_yield",
-            Self::LoopDetected => "loop_detected",
+        }
+    }
+}
+
+impl ClosedBy {
+    /// Returns the name that events and answers use.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Beat => "beat",
+            Self::Event => "event",
+            Self::Call => "call",
+            Self::Write => "write",
+            Self::Sweep => "sweep",
         }
     }
 }

@@ -137,6 +137,8 @@ pub struct Draft<'a> {
     /// Whether the change counts as a search of recall storage.
     searched: bool,
     intent: Option<Intent>,
+    /// Beginnings and ends of runs, which the audit row's field `runs` lists.
+    runs: Vec<Value>,
     /// The call's effect on the heartbeat chain, as fields of the answer.
     heartbeat: Map<String, Value>,
 }
@@ -166,6 +168,7 @@ impl<'a> Draft<'a> {
             intent: None,
             heartbeat: Map::new(),
         }
+            runs: Vec::new(),
     }
 
     /// Returns the core's version after this change.
@@ -431,6 +434,12 @@ impl<'a> Draft<'a> {
         self.after.working_blocks.retain(|b| b.id != id);
         let oldest = self.after.recent_revisions.oldest_version();
         self.after.removed_blocks.retain(|b| b.id != id && b.version > oldest);
+    /// Adds the beginning (`start`) or the end (`end`) of a run to the audit row.
+    pub fn run_event(&mut self, what: &'static str, mut details: Map<String, Value>) {
+        details.insert("event".into(), what.into());
+        self.runs.push(details.into());
+    }
+
         let version = self.after.version;
         self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
     }

@@ -234,7 +234,7 @@ pub fn repeated(state: &mut Heartbeat, now_ms: u64, digest: String) -> Option<En
     if times < LOOP_SAME_MAX {
         return None;
     }
-    end(state, now, Reason::LoopDetected, ClosedBy::Call)
+    end(state, now, Reason::Depth, ClosedBy::Call)
 }
 
 /// Ends the open heartbeat chain if it exceeded its maximum duration.
@@ -258,7 +258,7 @@ fn end(state: &mut Heartbeat, now: u64, reason: Reason, closed_by: ClosedBy) -> 
         duration_ms: now - chain.started_ms,
         ended_ms: now,
     };
-    if matches!(reason, Reason::Depth | Reason::Duration | Reason::LoopDetected) {
+    if matches!(reason, Reason::Depth | Reason::Duration) {
         state.cooldown_until_ms = now + state.limits.cooldown_ms;
     }
     state.ended = Some(ended.clone());

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::spool::preview;
 use crate::limits::{NAME_BYTES_MAX, RUN_REPAIRS_MAX};
+use crate::memory::heartbeat::ClosedBy;
 use crate::memory::run::{RunReason, ToolCall};
 use crate::memory::tokens::TokenCounter;
 
@@ -114,7 +115,7 @@ impl Beaten {
     /// chain.
     pub fn of(heartbeat: &Value) -> Option<Self> {
         if let Some(reason) = heartbeat["terminated_reason"].as_str() {
-            return Some(Self::Ended(reason_of(reason)));
+            return Some(Self::Ended(reason_of(reason, &heartbeat["closed_by"])));
         }
         match heartbeat["granted"].as_bool()? {
             true => Some(Self::Granted),
@@ -126,12 +127,14 @@ impl Beaten {
     }
 }
 
-/// Converts the reason why a chain ended to the reason why the run ends.
-fn reason_of(text: &str) -> RunReason {
+/// Converts the reason why a chain ended, and what ended the chain, to the reason why the run ends.
+fn reason_of(text: &str, closed_by: &Value) -> RunReason {
     match text {
+        "depth" if closed_by == ClosedBy::Call.text() => RunReason::LoopDetected,
         "depth" => RunReason::Depth,
         "duration" => RunReason::Duration,
         "tokens" => RunReason::Tokens,
+        // An answer that an earlier version stored.
         "loop_detected" => RunReason::LoopDetected,
         _ => RunReason::Yield,
     }

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
-use crate::memory::event::EventType;
 use crate::memory::message::{Kind, Message, Role};
 use crate::memory::run::{OpenRun, RunReason};
 use crate::policy::{CallPlace, Ctx, Draft, Intent, Step, Stop};
@@ -23,7 +22,8 @@ pub struct HoldRun {
     pub lease_ms: u64,
 }
 
-/// Ends a run: releases the lease, ends the heartbeat chain, and records the reason in an event.
+/// Ends a run: releases the lease, ends the heartbeat chain, and records the reason in the audit
+/// row.
 #[derive(Clone, Debug)]
 pub struct EndRun {
     /// Key of the run.
@@ -33,7 +33,7 @@ pub struct EndRun {
     pub owner: Option<String>,
     /// Why the run ends.
     pub reason: RunReason,
-    /// Further facts about the end of the run, for the event and for the answer to a repeated
+    /// Further facts about the end of the run, for the audit row and for the answer to a repeated
     /// request.
     pub told: Map<String, Value>,
 }
@@ -77,7 +77,9 @@ impl HoldRun {
 
     fn fresh(&self, draft: &mut Draft<'_>, now: u64) -> OpenRun {
         let cause_seq = draft.after.queue.next_seq;
-        draft.event(EventType::RunStart, json!({"run": self.run, "cause_seq": cause_seq}));
+        let run = Value::from(self.run.as_str());
+        let details = [("run".to_owned(), run), ("cause_seq".to_owned(), cause_seq.into())];
+        draft.run_event("start", details.into_iter().collect());
         OpenRun {
             id: self.run.clone(),
             cause_seq,
@@ -130,7 +132,7 @@ fn busy(run: &OpenRun, now: u64) -> Error {
 }
 
 /// Closes a run: stores the result [`CUT_OFF`] for each call without a result, ends the heartbeat
-/// chain, and records an event with the reason.
+/// chain, and records the reason in the audit row.
 fn close(
     draft: &mut Draft<'_>,
     run: &OpenRun,
@@ -156,7 +158,7 @@ fn close(
     details.insert("cause_seq".into(), run.cause_seq.into());
     details.insert("next_seq".into(), draft.after.queue.next_seq.into());
     details.insert("calls_cut_off".into(), cut_off.into());
-    draft.event(EventType::RunEnd, Value::Object(details));
+    draft.run_event("end", details);
     draft.after.run = None;
 }
 

@@ -29,10 +29,7 @@ pub(super) fn count(change: &Change) {
             | EventType::Flush
             | EventType::Summarize
             | EventType::Error
-            | EventType::Audit
-            | EventType::RunStart
-            | EventType::RunEnd
-            | EventType::Variance => {}
+            | EventType::Audit => {}
         }
     }
     let Some(beat) = change.envelope.get("heartbeat") else { return };

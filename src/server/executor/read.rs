@@ -16,7 +16,7 @@ use vctx_base::clock::{self, iso8601};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::HISTORY_PAGE;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::event::{Event, EventType};
+use vctx_core::memory::event::{Event, EventType, in_present_form};
 use vctx_core::tools::{NewAgent, new_core};
 use vctx_core::trust::{Principal, Scope, admit};
 use vctx_core::window::{assemble, tokens};
@@ -238,6 +238,7 @@ impl Executor {
         }
         self.kernel.fresh(&scope, &[], patience()).await?;
         let mut rows = self.kernel.read(|ro| store::events(ro, &scope, from_ts, limit + 1)).await?;
+        rows.iter_mut().for_each(in_present_form);
         let next_ts = cut_between_moments(&mut rows, limit)?;
         Ok(json!({"events": rows, "next_ts": next_ts}))
     }

@@ -305,11 +305,11 @@ fn the_same_call_with_the_same_answer_ends_its_chain_the_third_time() {
         }
         assert_eq!(
             (&beat["terminated_reason"], &beat["closed_by"], &beat["chain_depth"]),
-            (&json!("loop_detected"), &json!("call"), &json!(3))
+            (&json!("depth"), &json!("call"), &json!(3))
         );
         assert_eq!(beat["opportunity"], false, "it cools");
     }
-    assert_eq!(beats(&world), ["start", "loop_detected by call at 3"]);
+    assert_eq!(beats(&world), ["start", "depth by call at 3"]);
     let error = world.call("record_heartbeat", go).unwrap_err();
     assert_eq!(error.code, Code::HeartbeatCooldown);
 }
@@ -327,7 +327,10 @@ fn a_search_that_asks_for_the_next_beat_is_not_granted_one_when_it_goes_in_circl
         .collect();
     let told: Vec<&Value> = granted.iter().map(|beat| &beat["granted"]).collect();
     assert_eq!(told, [&json!(true), &json!(true), &json!(false)]);
-    assert_eq!(granted[2]["terminated_reason"], "loop_detected");
+    assert_eq!(
+        (&granted[2]["terminated_reason"], &granted[2]["closed_by"]),
+        (&json!("depth"), &json!("call"))
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{SOCKET, Stage, WINDOW, patch, run};
 use crate::home::{Home, Tuning};
 use crate::scripted::Scripted;
-use crate::talk::{Agent, key, said};
+use crate::talk::{Agent, key, run_events, said};
 
 /// Pause of a slow step in milliseconds, long enough that a kill happens during it.
 const SLOW_MS: u64 = 400;
@@ -90,19 +90,15 @@ async fn a_run_that_nobody_goes_on_with_is_ended_and_its_agent_is_free() {
     // request.
     let mut ends = Vec::new();
     for _ in 0..600 {
-        let page = ada.wire.get(&format!("{}/events?limit=1000", ada.path())).await.ok();
-        let events = page["events"].as_array().expect("events").iter();
-        ends = events.filter(|event| event["type"] == "run_end").cloned().collect();
+        ends = run_events(&ada).await;
+        ends.retain(|event| event["event"] == "end");
         if !ends.is_empty() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(ends.len(), 1);
-    assert_eq!(
-        (&ends[0]["details"]["reason"], &ends[0]["details"]["by"]),
-        (&json!("cancelled"), &json!("sweep"))
-    );
+    assert_eq!((&ends[0]["reason"], &ends[0]["by"]), (&json!("cancelled"), &json!("sweep")));
     ada.append("user", "Anybody?").await;
     home.assert_verified("second.sock", "ada");
     drop((second, engine));
@@ -119,7 +115,7 @@ async fn a_client_that_leaves_ends_its_run_and_nothing_is_half_said() {
     asked.abort();
     let mut ends = Vec::new();
     for _ in 0..600 {
-        ends = stage.events("run_end").await;
+        ends = stage.run_events("end").await;
         if !ends.is_empty() {
             break;
         }

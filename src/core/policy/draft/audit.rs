@@ -42,6 +42,9 @@ impl Draft<'_> {
         if let Some((name, told)) = &self.let_in {
             details[*name] = told.clone();
         }
+        if !self.runs.is_empty() {
+            details["runs"] = std::mem::take(&mut self.runs).into();
+        }
         let told = self.parts.iter().filter_map(|part| audited(part, &self.after));
         for (name, value) in told {
             details[name] = value;
