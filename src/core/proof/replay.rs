@@ -27,6 +27,8 @@ pub struct Stored<'a> {
     pub queue: &'a [Message],
     /// Token counter in the encoding of the prompt.
     pub counter: &'a dyn TokenCounter,
+    /// Token counter of earlier versions of the program, whose counts a prompt may contain.
+    pub earlier: &'a dyn TokenCounter,
 }
 
 /// A difference between the replayed prompt and the prompt that was sent.
@@ -63,15 +65,41 @@ impl Replayed {
     }
 }
 
-/// Replays a prompt from stored data, and reports missing texts and differences.
+/// Replays a prompt from stored data, and reports missing texts and differences. If the current
+/// counts of tokens do not give the recorded prompt, those of earlier versions are tried.
 pub fn replay(stored: Stored<'_>) -> Replayed {
+    let replayed = replayed(stored, Counts::AsStored);
+    if replayed.is_exact() || stored.queue.iter().all(|m| !counts_differ(&stored, m)) {
+        return replayed;
+    }
+    let others = [Counts::Current, Counts::Earlier].into_iter();
+    let exact = others.map(|counts| self::replayed(stored, counts)).find(Replayed::is_exact);
+    exact.unwrap_or(replayed)
+}
+
+/// Which counts of tokens the messages of a replayed window have. The counts of long texts differ
+/// between versions of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// The current count, or the earlier count of a message that is stored with it.
+    AsStored,
+    Current,
+    Earlier,
+}
+
+fn counts_differ(stored: &Stored<'_>, message: &Message) -> bool {
+    let rendered = message.rendered();
+    message_cost(stored.counter, &rendered) != message_cost(stored.earlier, &rendered)
+}
+
+fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
     let prompt = stored.prompt;
     let mut gone = Vec::new();
     let mut differs = messages_that_differ(prompt, stored.core.sealed_as(), stored.queue);
     // A message that was forgotten before the prompt was rendered is not part of the prompt.
     let stood = |m: &&Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
     let queue: Vec<Message> =
-        stored.queue.iter().filter(stood).map(|m| counted(&stored, m)).collect();
+        stored.queue.iter().filter(stood).map(|m| counted(&stored, m, counts)).collect();
     let core = core_of(&stored, &queue, &mut gone);
     gone.extend(expired(&queue));
     gone.extend(forgotten("notices", &prompt.key, prompt.sent.notices_forgotten_at.as_ref()));
@@ -155,9 +183,19 @@ fn forgotten(section: &'static str, id: &str, at: Option<&String>) -> Option<Gon
 }
 
 /// Returns a message with its token cost recomputed in the prompt's encoding.
-fn counted(stored: &Stored<'_>, message: &Message) -> Message {
+fn counted(stored: &Stored<'_>, message: &Message, counts: Counts) -> Message {
     let mut message = message.clone();
-    message.token_estimate = message_cost(stored.counter, &message.rendered());
+    let rendered = message.rendered();
+    let current = message_cost(stored.counter, &rendered);
+    message.token_estimate = match counts {
+        Counts::Current => current,
+        Counts::AsStored if message.token_estimate == current => current,
+        Counts::AsStored => match message_cost(stored.earlier, &rendered) {
+            earlier if earlier == message.token_estimate => earlier,
+            _ => current,
+        },
+        Counts::Earlier => message_cost(stored.earlier, &rendered),
+    };
     message
 }
 

@@ -10,4 +10,4 @@ mod telegraph;
 mod tiktoken;
 
 pub use composed::composed;
-pub use tiktoken::Tiktoken;
+pub use tiktoken::{EarlierTiktoken, Tiktoken};

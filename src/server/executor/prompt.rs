@@ -14,6 +14,7 @@ use vctx_core::memory::prompt::{Prompt, PromptEnd, RenderedPrompt, SentPrompt, r
 use vctx_core::memory::receipt::{canonical_json, sha256};
 use vctx_core::policy::safe_estimate;
 use vctx_core::proof::{Replayed, Stored, replay};
+use vctx_core::text::EarlierTiktoken;
 use vctx_core::tools::{HoldRun, RecordAnswer, RecordPrompt};
 use vctx_core::trust::{Principal, Scope, admit};
 use vctx_core::window::{Section, assemble};
@@ -210,6 +211,7 @@ impl Executor {
             tools: loaded.tools.as_ref(),
             queue: &loaded.queue,
             counter: &**counter,
+            earlier: &EarlierTiktoken::new(prompt.window.encoding),
         });
         Ok((prompt, replayed))
     }

@@ -1,7 +1,7 @@
 //! Tests that token counts equal those of OpenAI's published encodings.
 
 use vctx_core::memory::{Encoding, TokenCounter as _};
-use vctx_core::text::Tiktoken;
+use vctx_core::text::{EarlierTiktoken, Tiktoken};
 
 #[test]
 fn counts_are_the_published_ones() {
@@ -45,6 +45,37 @@ fn a_long_text_counts_like_its_encoding_in_one_go() {
         assert!(text.len() > 7 * 16 * 1024);
         assert_eq!(counter.count(&text), table.encode_ordinary(&text).len() as u64, "{encoding}");
     }
+}
+
+/// Earlier versions counted some of these texts one or two tokens too high.
+#[test]
+fn long_texts_without_a_blank_between_words_count_exactly() {
+    let base64 = (0..40_000_u32).map(|n| char::from(b"aQ7z/Rk2+Xw9s"[(n * n % 13) as usize]));
+    let mut high = 0;
+    for text in [
+        "7".repeat(50_000),
+        "\tif a { b(c); }\n".repeat(3_000),
+        base64.collect(),
+        "a".repeat(40_000),
+        "漢字，".repeat(6_000),
+        " ".repeat(40_000),
+        "-=".repeat(20_000),
+        "\n".repeat(40_000),
+    ] {
+        for &encoding in Encoding::ALL {
+            let table = match encoding {
+                Encoding::O200kBase => tiktoken_rs::o200k_base_singleton(),
+                Encoding::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
+            };
+            let whole = table.encode_ordinary(&text).len() as u64;
+            let shown = &text[..text.floor_char_boundary(16)];
+            assert_eq!(Tiktoken::new(encoding).count(&text), whole, "{encoding}: {shown:?}");
+            let earlier = EarlierTiktoken::new(encoding).count(&text);
+            assert!(earlier >= whole, "{encoding}: {shown:?}: {earlier} of {whole}");
+            high += u64::from(earlier > whole);
+        }
+    }
+    assert!(high >= 4, "{high} counts of earlier versions were too high");
 }
 
 #[test]

@@ -82,3 +82,42 @@ async fn a_prompt_of_before_anything_stood_for_a_missing_result_is_put_together_
         assert_eq!((&replayed["exact"], &replayed["request"]), (&json!(true), request));
     }
 }
+
+/// An earlier version counted 16 669 tokens in 50 000 digits, which are 16 667.
+#[tokio::test]
+async fn a_prompt_with_the_counts_of_an_earlier_version_is_put_together_as_it_was_sent() {
+    const EARLIER_MORE: u64 = 2;
+    let home = Home::new();
+    let _server = home.serve().await;
+    let runtime = runtime(&home, 32_768).await;
+    runtime.agent.append("user", "7".repeat(50_000)).await;
+    let now = runtime.agent.state().await["queue"]["tokens"].as_u64().expect("a number");
+    let database = home.database_inside();
+    for (what, query) in [
+        (
+            "message",
+            "FOR m IN messages FILTER m.agent_id == 'ada' AND m.seq == 1
+               UPDATE m WITH { token_estimate: m.token_estimate + @more } IN messages RETURN 1",
+        ),
+        (
+            "core",
+            "FOR c IN core_memory FILTER c._key == 'ada'
+               LET queue = MERGE(c.queue, { tokens: c.queue.tokens + @more })
+               UPDATE c WITH { queue } IN core_memory RETURN 1",
+        ),
+    ] {
+        let changed = database.rows(query, json!({"more": EARLIER_MORE})).await;
+        assert_eq!(changed.len(), 1, "{what}");
+    }
+    database.drop_ledger("ada").await;
+    let first = runtime.ask("r1", &json!([])).await["request"].clone();
+    // The message keeps its count when this version appends another such message.
+    runtime.agent.append("user", "3".repeat(20_000)).await;
+    let second = runtime.ask("r1", &json!([])).await["request"].clone();
+    let tokens = &runtime.agent.state().await["queue"]["tokens"];
+    assert!(tokens.as_u64() > Some(now + EARLIER_MORE), "{tokens}");
+    for (turn, sent) in [(1, first), (2, second)] {
+        let replayed = runtime.replay(turn).await;
+        assert_eq!((&replayed["exact"], &replayed["request"]), (&json!(true), &sent), "{turn}");
+    }
+}
