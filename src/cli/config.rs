@@ -13,7 +13,7 @@ use vctx_base::telemetry;
 use vctx_core::dialect::{ALL_TOOLS, Dialect};
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::openai::DropinSettings;
-use vctx_core::policy::{Retention, check_limits};
+use vctx_core::policy::{Retention, SummarySettings, check_limits};
 use vctx_core::search::RecallSettings;
 use vctx_core::trust::{TaintSettings, check_name};
 use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
@@ -51,6 +51,8 @@ pub struct Config {
     /// Ages at which texts outside the context window are removed.
     pub retention: Retention,
     /// Settings for tainted text.
+    /// Settings of summaries.
+    pub summary: SummarySettings,
     pub taint: TaintSettings,
     /// Settings of the Conveyance score: pause between two probes, and end of a session.
     pub conveyance: ConveyanceSettings,
@@ -382,6 +384,7 @@ impl Config {
         }
     }
 
+        faults.extend(self.summary.fault());
     /// Returns the configuration and the connection for a database other than the home database.
     pub fn in_place(&self, place: &PlaceSettings) -> Result<(Self, Remote), Faults> {
         self.in_place_with(place, &password_of)

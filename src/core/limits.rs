@@ -28,8 +28,10 @@ pub const VIEW_LINES_MAX: usize = 999_999;
 pub const RECALL_ENTRIES_MAX: usize = 256;
 /// Maximum number of tool calls in one message.
 pub const TOOL_CALLS_MAX: usize = 128;
-/// Maximum number of messages that one transaction evicts; a larger flush uses several
-/// transactions.
+/// Smallest value of the setting `summary.batch_messages`.
+pub const BATCH_MESSAGES_MIN: usize = 16;
+/// Maximum number of messages that one transaction evicts, and default and largest value of the
+/// setting `summary.batch_messages`; a larger flush uses several transactions.
 pub const EVICT_ROWS_MAX: usize = 2_000;
 /// The `maxTransactionSize` of each stream transaction, in bytes: the 128 MB that the specification
 /// of this project requires.

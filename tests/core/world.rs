@@ -16,8 +16,8 @@ use vctx_core::memory::receipt;
 use vctx_core::memory::tokens::message_cost;
 use vctx_core::memory::{Encoding, TokenCounter};
 use vctx_core::policy::{
-    Answers, ArchiveAnswer, CallPlace, Ctx, Question, Step, Stop, SummaryAnswer, Surroundings,
-    VectorsAnswer,
+    Answers, ArchiveAnswer, CallPlace, Ctx, Question, Step, Stop, SummaryAnswer, SummarySettings,
+    Surroundings, Unobserved, VectorsAnswer,
 };
 use vctx_core::search::{Candidate, Entries, QueueCopy, RecallRows, listed};
 use vctx_core::text::{lexical, local};
@@ -73,6 +73,8 @@ pub(crate) struct World {
     pub(crate) capture: Option<Capture>,
     /// The policy for tainted text.
     pub(crate) taint: TaintMode,
+    /// How many messages one summary takes in.
+    pub(crate) batch: SummarySettings,
     /// A fixed answer that is used instead of the local summarizer's answer.
     pub(crate) summariser: Option<String>,
 }
@@ -104,6 +106,7 @@ impl World {
             checks: true,
             capture: None,
             taint: TaintMode::default(),
+            batch: SummarySettings::default(),
             summariser: None,
         }
     }
@@ -139,6 +142,8 @@ impl World {
             asked: "",
             capture: None,
             taint: TaintMode::default(),
+            summary: SummarySettings::default(),
+            stages: &Unobserved,
         }
     }
 
@@ -152,6 +157,7 @@ impl World {
                 asked: &asked,
                 capture: self.capture.as_ref(),
                 taint: self.taint,
+                summary: self.batch,
                 ..self.around(call.name())
             };
             let question = match call.step(&Ctx { around, core: &self.core, answers: &answers }) {

@@ -99,6 +99,7 @@ mod report;
 mod retention;
 mod setup;
 mod tainted;
+mod steps;
 mod tamper;
 mod ticks;
 mod tour;

@@ -159,4 +159,5 @@ async fn executor(
         .with_retention(config.retention)
         .with_taint(config.taint.mode)
         .with_archive(admin, config.archive))
+        .with_summary(config.summary)
 }

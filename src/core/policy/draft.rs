@@ -22,7 +22,9 @@ pub use self::prompt::Outcome as PromptOutcome;
 use super::heartbeat::{self, Intent};
 use super::question::Answers;
 use super::retention::Due;
+use super::stages::{Stage, Stages};
 use super::step::{Step, Stop};
+use super::summary::SummarySettings;
 use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::Result;
@@ -87,6 +89,10 @@ pub struct Surroundings<'a> {
     /// How tainted text (text from outside that reads like an instruction) is handled. In the mode
     /// `Quarantine`, such text is hidden until a reviewer releases it.
     pub taint: TaintMode,
+    /// How many messages one summary takes in.
+    pub summary: SummarySettings,
+    /// Observer of the decision's stages.
+    pub stages: &'a dyn Stages,
 }
 
 impl Surroundings<'_> {
@@ -131,14 +137,14 @@ pub struct Draft<'a> {
     /// that this change released from quarantine (see `taint` in [`Surroundings`]), or wrote to the
     /// core with a justification.
     let_in: Option<(&'static str, Value)>,
+    /// Beginnings and ends of runs, which the audit row's field `runs` lists.
+    runs: Vec<Value>,
     /// Whether this change set a spool notice, which stays in the window until the next change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
     /// Whether the change counts as a search of recall storage.
     searched: bool,
     intent: Option<Intent>,
-    /// Beginnings and ends of runs, which the audit row's field `runs` lists.
-    runs: Vec<Value>,
     /// The call's effect on the heartbeat chain, as fields of the answer.
     heartbeat: Map<String, Value>,
 }
@@ -162,13 +168,13 @@ impl<'a> Draft<'a> {
             untold: None,
             events: Vec::new(),
             let_in: None,
+            runs: Vec::new(),
             spooled: false,
             envelope: Map::new(),
             searched: false,
             intent: None,
             heartbeat: Map::new(),
         }
-            runs: Vec::new(),
     }
 
     /// Returns the core's version after this change.
@@ -428,18 +434,18 @@ impl<'a> Draft<'a> {
         self.let_in = Some((name, told));
     }
 
-    /// Removes a block. The core keeps the block's id as long as the core's list of recent
-    /// revisions contains a revision in which the block existed.
-    pub fn remove_block(&mut self, id: &str) {
-        self.after.working_blocks.retain(|b| b.id != id);
-        let oldest = self.after.recent_revisions.oldest_version();
-        self.after.removed_blocks.retain(|b| b.id != id && b.version > oldest);
     /// Adds the beginning (`start`) or the end (`end`) of a run to the audit row.
     pub fn run_event(&mut self, what: &'static str, mut details: Map<String, Value>) {
         details.insert("event".into(), what.into());
         self.runs.push(details.into());
     }
 
+    /// Removes a block. The core keeps the block's id as long as the core's list of recent
+    /// revisions contains a revision in which the block existed.
+    pub fn remove_block(&mut self, id: &str) {
+        self.after.working_blocks.retain(|b| b.id != id);
+        let oldest = self.after.recent_revisions.oldest_version();
+        self.after.removed_blocks.retain(|b| b.id != id && b.version > oldest);
         let version = self.after.version;
         self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
     }
@@ -486,11 +492,13 @@ impl<'a> Draft<'a> {
                 self.beat(Intent::Continue);
             }
         }
+        self.around.stages.begins(Stage::Capture);
         check_pins(&self.after)?;
         self.pair_captured(answers)?;
         if !flush.always {
             self.capture(&result);
         }
+        self.around.stages.begins(Stage::Budget);
         let before = tokens(&self.before);
         self.update_notices(before.occupancy);
         let now = tokens(&self.after);
@@ -515,6 +523,7 @@ impl<'a> Draft<'a> {
         }
         self.refuse_overflow()?;
         self.tell_flush();
+        self.around.stages.begins(Stage::Heartbeat);
         if !self.ends_loop(&result)
             && let Some(intent) = self.intent.take()
         {

@@ -9,8 +9,10 @@ mod question;
 mod reconcile;
 mod retention;
 mod spool;
+mod stages;
 mod staleness;
 mod step;
+mod summary;
 pub mod turn;
 mod wording;
 
@@ -28,6 +30,8 @@ pub use question::{
 pub use reconcile::{PAR_PERMILLE, factor_permille, safe_estimate};
 pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
+pub use stages::{Stage, Stages, Unobserved};
 pub use staleness::{Depends, changed_since};
 pub use step::{Ctx, Step, Stop};
+pub use summary::SummarySettings;
 pub use wording::{TEXT, Wording};

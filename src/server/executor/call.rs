@@ -14,12 +14,14 @@ use super::figures::{occupancy, report_search, sample};
 use super::kernel::{no_agent, patience};
 use super::request::{CallRequest, Reply, check_capture, key_hash};
 use super::run::Run;
+use super::steps::{StageSpans, step, step_at_once};
 use super::{envelope, heartbeat};
 use crate::store::{Trips, counted, open_archive};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::policy::{Answers, Ctx, Step, Stop, TEXT};
+use vctx_core::memory::core::Core;
+use vctx_core::policy::{Answers, Ctx, Stage, Stages as _, Step, Stop, TEXT};
 use vctx_core::tools::Call;
 use vctx_core::trust::{Scope, admit};
 
@@ -128,11 +130,13 @@ impl Executor {
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
-        let scope = admit(&request.principal, &request.agent)?;
+        let scope = step_at_once("validate", || {
+            let scope = admit(&request.principal, &request.agent)?;
+            check_capture(request).map(|()| scope)
+        })?;
         // A search with an idempotency key may have a stored answer.
         let keyed = request.call.mints_key() && request.key.is_some();
         let mut found = Answers::default();
-        check_capture(request)?;
         if !request.call.writes() && !keyed && request.capture.is_none() {
             match self.read(request, &scope).await? {
                 ReadEnd::Answer(body) => return Ok(body),
@@ -157,24 +161,39 @@ impl Executor {
         }
     }
 
-    /// Runs a reading call on the read socket.
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<ReadEnd> {
-        let mut answers = Answers::default();
-        let core = match &request.call {
+    /// Loads the core for a reading call, and for a search of the archive also the state of its
+    /// vectors.
+    async fn read_core(
+        &self,
+        request: &CallRequest,
+        scope: &Scope,
+        answers: &mut Answers,
+    ) -> Result<Arc<Core>> {
+        match &request.call {
             Call::SearchArchival(search) if search.page_token.is_none() => {
                 let opened = self.kernel.patiently(|| open_archive(&self.kernel.ro, scope)).await?;
                 let core = Arc::new(opened.core.ok_or_else(no_agent)?);
                 let vectors = self.vectors(opened.setting, core.archived.chunks).await?;
                 answers.vectors = Some(vectors);
-                core
+                Ok(core)
             }
-            _ => self.kernel.fresh(scope, &[], patience()).await?.0,
-        };
+            _ => Ok(self.kernel.fresh(scope, &[], patience()).await?.0),
+        }
+    }
+
+    /// Runs a reading call on the read socket.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<ReadEnd> {
+        let mut answers = Answers::default();
+        let core = step("load", self.read_core(request, scope, &mut answers)).await?;
         for _ in 0..QUESTIONS_MAX {
-            let around = self.surroundings(scope, request, &core, "", "");
-            match request.call.step(&Ctx { around, core: &core, answers: &answers }) {
+            let stages = StageSpans::default();
+            let around = self.surroundings(scope, request, &core, "", "", &stages);
+            stages.begins(Stage::Execute);
+            let decided = request.call.step(&Ctx { around, core: &core, answers: &answers });
+            drop(stages);
+            match decided {
                 Err(Stop::Ask(question)) => {
-                    self.answer(*question, &mut answers, scope, &core).await?;
+                    step("ask", self.answer(*question, &mut answers, scope, &core)).await?;
                 }
                 Err(Stop::Fail(error)) => return Err(error),
                 Ok(Step::Read(result)) => {

@@ -25,7 +25,7 @@ use vctx_base::ids::Ids;
 use vctx_core::memory::Encoding;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
-use vctx_core::policy::{Retention, Surroundings};
+use vctx_core::policy::{Retention, Stages, SummarySettings, Surroundings};
 use vctx_core::search::RecallSettings;
 use vctx_core::tools::Call;
 use vctx_core::trust::{Scope, TaintMode};
@@ -44,6 +44,8 @@ pub struct Executor {
     pub(super) retention: Retention,
     /// Policy for tainted text.
     pub(super) taint: TaintMode,
+    /// How many messages one summary takes in.
+    pub(super) summary: SummarySettings,
     pub(super) exports: Exports,
     pub(super) directory: Directory,
     /// Maximum number of agents of a tenant.
@@ -86,6 +88,7 @@ impl Executor {
             reindex: ReindexNotes::default(),
             retention: Retention::default(),
             taint: TaintMode::default(),
+            summary: SummarySettings::default(),
             exports: Exports::default(),
             directory: Directory::default(),
             quota: AgentQuota::default(),
@@ -130,6 +133,13 @@ impl Executor {
     #[must_use]
     pub fn with_taint(mut self, taint: TaintMode) -> Self {
         self.taint = taint;
+        self
+    }
+
+    /// Sets the number of messages that one summary takes in.
+    #[must_use]
+    pub fn with_summary(mut self, summary: SummarySettings) -> Self {
+        self.summary = summary;
         self
     }
 
@@ -204,6 +214,7 @@ impl Executor {
         core: &Core,
         key_hash: &'a str,
         asked: &'a str,
+        stages: &'a dyn Stages,
     ) -> Surroundings<'a> {
         let encoding = match &request.call {
             Call::PatchAgent(patch) => patch.encoding().unwrap_or(core.encoding),
@@ -223,6 +234,8 @@ impl Executor {
             asked,
             capture: request.capture.as_ref(),
             taint: self.taint,
+            summary: self.summary,
+            stages,
         }
     }
 }

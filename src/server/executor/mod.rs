@@ -36,6 +36,7 @@ mod run;
 mod runs;
 mod schedule;
 mod score;
+mod steps;
 mod summary;
 mod threads;
 mod trace;

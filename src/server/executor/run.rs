@@ -15,6 +15,7 @@ use super::kernel::{leaving, no_agent};
 use super::request::{
     CallRequest, Guard, ReplayKeys, asked_hash, check_guarded, kept_key, key_of, request_hash,
 };
+use super::steps::{StageSpans, step};
 use super::turns::Turn;
 use crate::executor::limits::PARTS_MS_MAX;
 use crate::store::{self, Applied, Broken, Fault, Record, Replay, apply};
@@ -24,12 +25,16 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{Answers, Ctx, Depends, Question, Step, Stop, changed_since};
+use vctx_core::policy::{
+    Answers, Ctx, Depends, Question, Stage, Stages as _, Step, Stop, changed_since,
+};
 use vctx_core::tools::Call;
 use vctx_core::trust::Scope;
 
-/// Maximum number of parts of one eviction.
-const EVICT_PARTS_MAX: u32 = 64;
+/// Maximum number of parts of one eviction. With the smallest batch (`BATCH_MESSAGES_MIN`), an
+/// eviction of 128 000 messages needs about 370 parts: while more than 64 batches are left, a part
+/// takes a 64th of them.
+const EVICT_PARTS_MAX: u32 = 512;
 /// Maximum number of recomputations of a call after conflicts (`conflict_retries_max`).
 const CONFLICT_RETRIES_MAX: u32 = 48;
 /// Number of conflicts after which a call searches for transactions of dead servers.
@@ -145,8 +150,8 @@ impl<'a> Run<'a> {
     pub(super) async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
-            let mut turn = Some(self.turn().await?);
-            let basis = match self.basis(trust).await? {
+            let mut turn = Some(step("wait", self.turn()).await?);
+            let basis = match step("load", self.basis(trust)).await? {
                 Ok(basis) => basis,
                 Err(replay) => return self.replay(replay),
             };
@@ -168,7 +173,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
             };
-            let written = self.apply(*change, part).await?;
+            let written = step("write", self.apply(*change, part)).await?;
             drop(turn);
             match written {
                 Some(Outcome::Reply(body)) => return Ok(body),
@@ -240,9 +245,13 @@ impl<'a> Run<'a> {
             let key_hash = &self.replay.key;
             self.executor.prepare(self.request, core, answers).await?;
             let asked = if self.request.call.spec().in_chains { self.asked.as_str() } else { "" };
-            let around =
-                self.executor.surroundings(&self.scope, self.request, core, key_hash, asked);
-            match self.request.call.step(&Ctx { around, core, answers }) {
+            let stages = StageSpans::default();
+            let (scope, request) = (&self.scope, self.request);
+            let around = self.executor.surroundings(scope, request, core, key_hash, asked, &stages);
+            stages.begins(Stage::Execute);
+            let decided = self.request.call.step(&Ctx { around, core, answers });
+            drop(stages);
+            match decided {
                 Err(Stop::Fail(error)) => {
                     return if basis.guessed { Ok(Outcome::Fresh) } else { Err(error) };
                 }
@@ -291,10 +300,11 @@ impl<'a> Run<'a> {
                     };
                     if slow {
                         drop(turn.take());
-                        self.executor.answer(*question, answers, &self.scope, core).await?;
+                        let answer = self.executor.answer(*question, answers, scope, core);
+                        step("ask", answer).await?;
                         return Ok(Outcome::Again);
                     }
-                    self.executor.answer(*question, answers, &self.scope, core).await?;
+                    step("ask", self.executor.answer(*question, answers, scope, core)).await?;
                     self.check_manifest(answers)?;
                 }
             }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::{Kind, Role};
 use vctx_core::policy::{
-    Answers, Draft, Flush, Intent, Question, Step, Stop, SummaryAnswer, Surroundings,
+    Answers, Draft, Flush, Intent, Question, Step, Stop, SummaryAnswer, SummarySettings,
+    Surroundings, Unobserved,
 };
 use vctx_core::text::lexical;
 use vctx_core::tools::{Call, PostEvent, decode_as};
@@ -79,6 +80,8 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             asked: "",
             capture: None,
             taint: TaintMode::default(),
+            summary: SummarySettings::default(),
+            stages: &Unobserved,
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());

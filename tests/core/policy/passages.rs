@@ -6,7 +6,9 @@ use vctx_core::ids::SeededIds;
 use vctx_core::limits::PAGE_TOKENS_MAX;
 use vctx_core::memory::archive::FoundPassage;
 use vctx_core::memory::{Encoding, TokenCounter};
-use vctx_core::policy::{Answers, Ctx, Step, Surroundings, VectorsAnswer};
+use vctx_core::policy::{
+    Answers, Ctx, Step, SummarySettings, Surroundings, Unobserved, VectorsAnswer,
+};
 use vctx_core::search::{LookCounts, NearPlan, NearResult};
 use vctx_core::text::{Tiktoken, lexical};
 use vctx_core::tools::Tool;
@@ -114,6 +116,8 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             asked: "",
             capture: None,
             taint: TaintMode::default(),
+            summary: SummarySettings::default(),
+            stages: &Unobserved,
         };
         match call.step(&Ctx { around, core: &world.core, answers: &answers }).unwrap() {
             Step::Write(change) => {

@@ -5,6 +5,7 @@ use serde_json::json;
 use vctx_core::error::Code;
 use vctx_core::memory::event::EventType;
 use vctx_core::memory::{Encoding, TokenCounter as _};
+use vctx_core::policy::SummarySettings;
 use vctx_core::text::Tiktoken;
 use vctx_core::window::{
     OLD_SUMMARY_PERCENT, Section, summary_cost, summary_tokens_max, summary_tokens_min, tokens,
@@ -135,6 +136,41 @@ fn a_flush_in_parts_lets_the_summary_grow_no_further_than_the_message_leaves_roo
     assert_eq!(world.core.counters.flushes, 2, "2000 and the rest");
     let summary = tokens(&world.core)[Section::Summary];
     assert!((150..=300).contains(&summary), "{summary}");
+}
+
+#[test]
+fn the_batch_of_a_summary_is_a_setting() {
+    // About 130 of the messages leave.
+    let summaries = |batch_messages: usize| {
+        let mut world = World::new(8_000, "");
+        world.batch = SummarySettings { batch_messages };
+        for _ in 0..160 {
+            world.call("append_fifo", said(30)).unwrap();
+        }
+        world.call("evict_fifo", json!({"target_tokens": 1_000})).unwrap();
+        let told: Vec<u64> = world
+            .events
+            .iter()
+            .filter(|event| event.kind == EventType::Flush)
+            .map(|event| event.details["evicted_count"].as_u64().unwrap())
+            .collect();
+        assert!(told.iter().all(|count| *count <= batch_messages as u64), "{told:?}");
+        let summarised =
+            world.events.iter().filter(|event| event.kind == EventType::Summarize).count();
+        assert_eq!(summarised, told.len());
+        told.len()
+    };
+    let (whole, small) = (summaries(2_000), summaries(16));
+    assert_eq!(whole, 1);
+    assert!((7..=10).contains(&small), "{small}");
+}
+
+#[test]
+fn a_batch_has_bounds() {
+    for (batch_messages, fits) in [(15, false), (16, true), (2_000, true), (2_001, false)] {
+        let fault = SummarySettings { batch_messages }.fault();
+        assert_eq!(fault.is_none(), fits, "{batch_messages}: {fault:?}");
+    }
 }
 
 /// A reserve for the longest summary (614 tokens here) would be larger than the whole target.

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::overflow::overflow;
 use super::{Draft, Flush};
 use crate::error::{Code, Error, Result};
-use crate::limits::EVICT_ROWS_MAX;
 use crate::memory::change::{Change, Evict, Part};
 use crate::memory::core::{Core, Summary};
 use crate::memory::edges::{SummaryEdge, joined_key, version_key};
@@ -114,7 +113,8 @@ impl Draft<'_> {
             false => room(found.kept_tokens),
         };
         let answered = answered_cut(answers, &self.before, &items, found.leave);
-        if let Some(leave) = too_much_for_one(&items, found.leave)
+        let batch = self.around.summary.batch_of(found.leave);
+        if let Some(leave) = too_much_for_one(&items, found.leave, batch)
             && answered.is_none_or(|cut| cut == leave)
         {
             let cap = summary_max(&found);
@@ -421,15 +421,15 @@ fn answered_cut(
     (cut > 0 && cut < leave && allowed_cuts(items, false)[cut]).then_some(cut)
 }
 
-/// Returns how many of the queue's first messages fit into one transaction, or `None` if all
-/// messages that the plan evicts fit. The queue is split only at a position that separates no call
-/// from its result.
-fn too_much_for_one(items: &[QueueItem], leave: usize) -> Option<usize> {
+/// Returns how many of the queue's first messages leave with the next part, or `None` if all
+/// messages that the plan evicts leave together. A part has at most `batch` messages. The queue is
+/// split only at a position that separates no call from its result.
+fn too_much_for_one(items: &[QueueItem], leave: usize, batch: usize) -> Option<usize> {
     let mut bytes = 0;
     let mut fits = 0;
     for item in &items[..leave] {
         bytes += item.bytes;
-        if fits >= EVICT_ROWS_MAX || (bytes > EVICT_BYTES_MAX && fits > 0) {
+        if fits >= batch || (bytes > EVICT_BYTES_MAX && fits > 0) {
             break;
         }
         fits += 1;
