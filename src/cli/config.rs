@@ -1,14 +1,13 @@
 //! Reads the configuration from defaults, a file and the environment, and reports all errors of the
 //! configuration together.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
+use figment::{Figment, Source};
 use serde::{Deserialize, Serialize};
 
+use crate::secrets::{password_of, variable_of};
 use vctx_base::telemetry;
 use vctx_core::dialect::{ALL_TOOLS, Dialect};
 use vctx_core::memory::heartbeat::HeartbeatLimits;
@@ -51,9 +50,9 @@ pub struct Config {
     /// Ages at which texts outside the context window are removed.
     pub retention: Retention,
     /// Settings for tainted text.
+    pub taint: TaintSettings,
     /// Settings of summaries.
     pub summary: SummarySettings,
-    pub taint: TaintSettings,
     /// Settings of the Conveyance score: pause between two probes, and end of a session.
     pub conveyance: ConveyanceSettings,
     /// Settings of the embedder.
@@ -171,7 +170,7 @@ impl PlaceSettings {
 
     /// Returns the suffix of the names of this database's password variables, such as `EAST_1` for
     /// the database `east-1`.
-    fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         self.name.to_uppercase().replace(['-', '.'], "_")
     }
 }
@@ -264,6 +263,40 @@ pub struct Faults(pub Vec<String>);
 const HTTP_BASE_URLS: [&str; 4] =
     ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
 
+/// Variables that set a setting of the database connection, with the setting.
+const ARANGO_VARIABLES: [(&str, &str); 6] = [
+    ("ARANGO_RO_UDS", "store.ro_uds"),
+    ("ARANGO_RW_UDS", "store.rw_uds"),
+    ("ARANGO_USER", "store.user"),
+    ("ARANGO_RO_USER", "store.ro_user"),
+    ("ARANGO_INDEX_USER", "store.index_user"),
+    ("ARANGO_DB", "store.database"),
+];
+
+/// The sources of a configuration.
+pub(crate) struct Sources(Figment);
+
+impl Sources {
+    /// Returns the source of a setting (`default`, `file` or `environment`), and the file or the
+    /// variable.
+    pub(crate) fn source_of(&self, name: &str) -> (&'static str, Option<String>) {
+        let Some(found) = self.0.find_metadata(name) else { return ("default", None) };
+        match &found.source {
+            Some(Source::File(path)) => ("file", Some(path.display().to_string())),
+            // The variables of the database are single values in the code of `Config::sources`.
+            Some(Source::Code(_)) => {
+                let variable = ARANGO_VARIABLES.iter().find(|(_, setting)| *setting == name);
+                ("environment", variable.map(|(variable, _)| (*variable).to_owned()))
+            }
+            _ if found.name.contains("environment") => {
+                let variable = format!("VCTX_{}", name.to_uppercase().replace('.', "__"));
+                ("environment", Some(variable))
+            }
+            _ => ("default", None),
+        }
+    }
+}
+
 /// Error text for a server in production that has no configured database.
 const NO_ENDPOINT: &str = "server.production is true, but no database is named: set ARANGO_RW_UDS (and ARANGO_RO_UDS for reads) to Unix sockets \
     of ArangoDB, or set server.production = false for the embedded database. An HTTP base URL such as ARANGO_URL does not count";
@@ -271,25 +304,29 @@ const NO_ENDPOINT: &str = "server.production is true, but no database is named: 
 impl Config {
     /// Reads the configuration from defaults, file and environment.
     pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
+        Self::from_sources(&Self::sources(file))
+    }
+
+    /// Returns the sources of the configuration, which know where each setting comes from.
+    pub(crate) fn sources(file: Option<&Path>) -> Sources {
         let mut figment = Figment::from(Toml::string(DEFAULTS));
         if let Some(file) = file {
             figment = figment.merge(Toml::file_exact(file));
         }
         figment = figment
             .merge(Env::prefixed("VCTX_").filter(|key| key.as_str().contains("__")).split("__"));
-        for (variable, key) in [
-            ("ARANGO_RO_UDS", "store.ro_uds"),
-            ("ARANGO_RW_UDS", "store.rw_uds"),
-            ("ARANGO_USER", "store.user"),
-            ("ARANGO_RO_USER", "store.ro_user"),
-            ("ARANGO_INDEX_USER", "store.index_user"),
-            ("ARANGO_DB", "store.database"),
-        ] {
+        for (variable, key) in ARANGO_VARIABLES {
             if let Some(value) = variable_of(variable) {
                 figment = figment.merge(Serialized::default(key, value));
             }
         }
-        let config: Self = figment
+        Sources(figment)
+    }
+
+    /// Reads and checks the configuration.
+    pub(crate) fn from_sources(sources: &Sources) -> Result<Self, Faults> {
+        let config: Self = sources
+            .0
             .extract()
             .map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
         config.check()?;
@@ -347,6 +384,7 @@ impl Config {
         }
         faults.extend(self.recall.faults());
         faults.extend(self.retention.fault());
+        faults.extend(self.summary.fault());
         faults.extend(self.store.sharding_fault());
         faults.extend(self.store.place_faults());
         faults.extend(self.conveyance.faults());
@@ -384,7 +422,6 @@ impl Config {
         }
     }
 
-        faults.extend(self.summary.fault());
     /// Returns the configuration and the connection for a database other than the home database.
     pub fn in_place(&self, place: &PlaceSettings) -> Result<(Self, Remote), Faults> {
         self.in_place_with(place, &password_of)
@@ -441,131 +478,9 @@ impl Config {
 /// is no password. Outside of tests, this function is [`password_of`].
 type PasswordOf<'a> = dyn Fn(&str) -> Result<Option<String>, Faults> + 'a;
 
-/// Reads an environment variable.
-pub fn variable_of(name: &str) -> Option<String> {
-    #[allow(clippy::disallowed_methods, reason = "this file reads the environment")]
-    std::env::var(name).ok()
-}
-
-/// Reads a password from `NAME`, from the file named in `NAME_FILE`, or from the service manager's
-/// directory of credentials (`$CREDENTIALS_DIRECTORY`, systemd.exec(5)). In this directory, the
-/// file for `ARANGO_RO_PASSWORD` is named `arango-ro-password`.
-pub fn password_of(name: &str) -> Result<Option<String>, Faults> {
-    if let Some(password) = variable_of(name) {
-        return Ok(Some(password));
-    }
-    if let Some(path) = variable_of(&format!("{name}_FILE")) {
-        return secret_file(Path::new(&path)).map(Some);
-    }
-    match variable_of("CREDENTIALS_DIRECTORY") {
-        Some(directory) => credential(Path::new(&directory), name),
-        None => Ok(None),
-    }
-}
-
-/// Reads a credential from the service manager's directory, if the directory contains it.
-fn credential(directory: &Path, name: &str) -> Result<Option<String>, Faults> {
-    let path = directory.join(name.to_lowercase().replace('_', "-"));
-    // The group bits of the mode may be set. The service manager grants access by an access control
-    // list, and the group bits show the mask of this list.
-    match path.try_exists() {
-        Ok(true) => secret_within(&path, 0o007).map(Some),
-        Ok(false) => Ok(None),
-        Err(error) => Err(Faults(vec![format!("{}: {error}", path.display())])),
-    }
-}
-
-/// Reads a secret from a file that no other user may read.
-pub fn secret_file(path: &Path) -> Result<String, Faults> {
-    secret_within(path, 0o077)
-}
-
-/// Reads a secret from a file; refuses a file whose mode has at least one of the bits in `open`.
-fn secret_within(path: &Path, open: u32) -> Result<String, Faults> {
-    let fault = |text: String| Faults(vec![format!("{}: {text}", path.display())]);
-    let mode = fs::metadata(path).map_err(|e| fault(e.to_string()))?.permissions().mode();
-    if mode & open != 0 {
-        return Err(fault(format!(
-            "mode {:o} lets others read a password: chmod 600 it",
-            mode & 0o777
-        )));
-    }
-    let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-/// Reads a secret from a file, or creates the file with a random secret. A new file has mode 0600
-/// from the start, and gets its final name only when its content is on disk. If two processes
-/// create the file at the same time, both use the secret of the process that finishes first.
-pub fn secret_or_new(path: &Path, fresh: impl FnOnce() -> String) -> Result<String, Faults> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let fault = |e: std::io::Error| Faults(vec![format!("{}: {e}", path.display())]);
-    if !path.exists() {
-        let mut unnamed = path.as_os_str().to_owned();
-        unnamed.push(format!(".{}", std::process::id()));
-        let unnamed = Path::new(&unnamed);
-        let make = || {
-            absent(fs::remove_file(unnamed))?;
-            let mut file =
-                fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(unnamed)?;
-            file.write_all(fresh().as_bytes())?;
-            file.sync_all()?;
-            match fs::hard_link(unnamed, path) {
-                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
-                _ => fs::remove_file(unnamed)?,
-            }
-            fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
-        };
-        make().map_err(fault)?;
-    }
-    match secret_file(path)? {
-        secret if secret.is_empty() => {
-            Err(Faults(vec![format!("{}: empty: remove it", path.display())]))
-        }
-        secret => Ok(secret),
-    }
-}
-
-/// Converts the result of removing a file: the error for a missing file becomes a success.
-fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
-    match removed {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_secret_is_made_once_and_an_empty_one_is_refused() {
-        let directory = std::env::temp_dir().join(format!("vctx-secret-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("root.password");
-        assert_eq!(secret_or_new(&path, || "one".into()).unwrap(), "one");
-        assert_eq!(secret_or_new(&path, || "two".into()).unwrap(), "one");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
-        fs::write(&path, "").unwrap();
-        assert!(secret_or_new(&path, || "two".into()).is_err());
-        fs::remove_dir_all(&directory).unwrap();
-    }
-
-    #[test]
-    fn a_credential_is_read_by_its_name_and_not_from_a_file_that_all_may_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("arango-ro-password");
-        let read = || credential(directory.path(), "ARANGO_RO_PASSWORD");
-        assert_eq!(read().unwrap(), None);
-        fs::write(&path, "quiet\n").unwrap();
-        for (mode, given) in [(0o400, true), (0o440, true), (0o444, false), (0o604, false)] {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(read().ok().flatten().as_deref(), given.then_some("quiet"), "{mode:o}");
-        }
-        assert_eq!(credential(directory.path(), "ARANGO_PASSWORD").unwrap(), None);
-    }
 
     #[test]
     fn a_place_has_its_own_passwords_else_those_of_home_and_a_reader_without_a_name_is_the_writer()

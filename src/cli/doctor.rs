@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Config, Remote, password_of, secret_file, variable_of};
+use crate::config::{Config, Remote};
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::secrets::{password_of, secret_file, variable_of};
 use vctx_client::paths;
 use vctx_server::checks::{self, Step, by_hand};
 use vctx_server::doctor::{self, End, LEFTOVER_S, Order, Outcome, Report, Row};

@@ -7,9 +7,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::args;
-use crate::config::variable_of;
 use crate::exit::Failure;
 use crate::output;
+use crate::secrets::variable_of;
 use vctx_base::socket::bind;
 use vctx_base::telemetry::{self, LogFormat};
 use vctx_client::paths;

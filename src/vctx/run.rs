@@ -10,6 +10,7 @@ use super::completions;
 use super::man;
 use vctx_cli::agent;
 use vctx_cli::chat;
+use vctx_cli::config_show;
 use vctx_cli::context;
 use vctx_cli::conveyance;
 use vctx_cli::doctor;
@@ -90,6 +91,7 @@ enum Command {
     Why(why::Why),
     Quarantine(quarantine::Quarantine),
     Conveyance(conveyance::Conveyance),
+    Config(config_show::ConfigCommand),
     Tools(tools::Tools),
     Verify(verify::Verify),
     Forget(forget::Forget),
@@ -155,6 +157,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Why(asked) => finish(asked.target.json, why::run(asked)),
         Command::Quarantine(asked) => finish(asked.target().json, quarantine::run(asked)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
+        Command::Config(asked) => finish(asked.json(), config_show::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
         Command::Export(asked) => finish(asked.target.json, export::run(asked)),

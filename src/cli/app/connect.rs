@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::Stop;
 use super::engine::{ENGINE_RO_SOCKET, ENGINE_SOCKET};
-use crate::config::{Config, Remote, WriteChoice, secret_or_new};
+use crate::config::{Config, Remote, WriteChoice};
+use crate::secrets::secret_or_new;
 use vctx_base::clock::SystemClock;
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_server::checks::{self, Finding, Profile, SelfChecks};
@@ -158,6 +159,6 @@ async fn executor(
         .with_recall(config.recall)
         .with_retention(config.retention)
         .with_taint(config.taint.mode)
-        .with_archive(admin, config.archive))
         .with_summary(config.summary)
+        .with_archive(admin, config.archive))
 }

@@ -12,7 +12,7 @@ use arango_embedded::http::{Auth, AuthSettings, Mode};
 use tokio::sync::watch;
 
 use super::{Stop, cannot, cannot_bind, exit, io_loop, make_private, on_signal, on_stop, stopped};
-use crate::config::{password_of, secret_or_new};
+use crate::secrets::{password_of, secret_or_new};
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_base::socket::{self, Listening};
 use vctx_base::{systemd, telemetry};

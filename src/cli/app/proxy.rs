@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Stop, cannot, cannot_bind, exit, io_loop, on_signal, on_stop};
-use crate::config::{Config, password_of};
+use crate::config::Config;
+use crate::secrets::password_of;
 use vctx_base::{socket, systemd, telemetry};
 use vctx_server::store::{Credentials, Endpoint};
 

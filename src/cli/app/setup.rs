@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{Stop, exit, io_loop};
-use crate::config::{Config, password_of};
+use crate::config::Config;
+use crate::secrets::password_of;
 use vctx_server::store;
 
 /// Applies the schema to the database at the configured endpoint; with `users`, also creates the
