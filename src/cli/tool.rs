@@ -20,7 +20,7 @@ fn examples() -> String {
     let calls: Vec<String> = Named::ALL.iter().map(call).collect();
     format!(
         "Examples:\n{}\n  vctx tool {:<16} --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat\n\n\
-        A tool that is shown without --rev needs none. The schemas of all tools: vctx tools --format json-schema",
+        Other users of the machine can see arguments (`ps`): give texts by @FILE or -. A tool that is shown without --rev needs none. The schemas of all tools: vctx tools --format json-schema",
         calls.join("\n"),
         Named::AppendFifo.spec().name,
     )

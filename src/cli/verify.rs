@@ -22,8 +22,8 @@ use vctx_core::memory::verify::{Report, Verifier};
 const EXAMPLES: &str = "\
 The command checks the digest of each message, the hash chain from the first message to the head in the core, and the core's own counts. It also
 checks that each sequence number occurs once, that each evicted message has an entry in recall storage, and that no message of the queue has one.
-It then compares every row of the agent with the agent's ledger, and the ledger with the signed checkpoints of the server, which are outside the
-database. The report names rows that do not agree, and agents that are missing.
+It then compares the rows of an agent that an export contains with the agent's ledger, and the ledger with the signed checkpoints of the server,
+which are outside the database. The report names rows that do not agree, and agents that are missing.
 
 Examples:
   vctx verify                                            all agents of the running server

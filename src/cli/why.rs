@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
+use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
@@ -10,6 +11,7 @@ use crate::target::Target;
 const EXAMPLES: &str = "\
 Examples:
   vctx why ada \"the berth costs 14 crowns\"   messages, evictions and prompts with the fact, and the call that finds it
+  vctx why ada @fact.txt                     the words from a file, which `ps` does not show
   vctx why ada --turn 17                     what the prompt contained and left out, and why";
 
 /// Show why the model knew or did not know a fact
@@ -20,7 +22,7 @@ pub struct Why {
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// Words of a fact
+    /// Words of a fact, @FILE, or - for stdin
     #[arg(value_name = "TEXT", required_unless_present = "turn", conflicts_with = "turn")]
     text: Option<String>,
 
@@ -41,7 +43,10 @@ pub async fn run(asked: Why) -> Result<(), Failure> {
     let client = asked.target.client();
     let query: Vec<(&str, String)> = match (asked.turn, asked.text) {
         (Some(turn), _) => vec![("turn", turn.to_string())],
-        (None, Some(text)) => vec![("text", text), ("from_turn", asked.from_turn.to_string())],
+        (None, Some(text)) => {
+            let text = args::text(&text)?.trim_end_matches('\n').to_owned();
+            vec![("text", text), ("from_turn", asked.from_turn.to_string())]
+        }
         (None, None) => return Err(Failure::usage("give the words of a fact, or --turn")),
     };
     let answer = client.why(&asked.agent, &query).await?;
