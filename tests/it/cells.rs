@@ -18,6 +18,8 @@ const DOCUMENTS: u32 = 16;
 /// Maximum number of polls for the new index, and the pause between two polls.
 const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
+/// Maximum number of polls for the gauge: 20 seconds, a third of the pause between two self-checks.
+const GAUGE_LOOKS_MAX: usize = 400;
 
 async fn vector_indexes(database: &Database) -> Vec<Value> {
     let path = "/_api/index?collection=archival_docs";
@@ -40,12 +42,26 @@ async fn settled(agent: &Agent) -> Value {
     panic!("the index never settles");
 }
 
+/// Waits until the gauge of the vector index says that the index is ready; a probe reads the state,
+/// so this takes less than the minute between two rounds of self-checks.
+async fn gauge_follows(home: &Home) {
+    for _ in 0..GAUGE_LOOKS_MAX {
+        let metrics = home.wire("metrics.sock").get("/metrics").await.text;
+        if metrics.contains("vctx_vector_index_ready 1") {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("the gauge never followed the index");
+}
+
 async fn grown(tuning: &Tuning) -> (Home, crate::home::Process, Agent, Value) {
     let home = Home::new();
     let server = home.serve_with("vctx.sock", tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     ingest(&ada, &circle("d0", 0, CHUNKS, "cosine"), "*").await.ok();
     index_becomes(&ada, "ready").await;
+    gauge_follows(&home).await;
     let first = settled(&ada).await;
     for number in 1..DOCUMENTS {
         let document = circle(&format!("d{number}"), number * 7, CHUNKS, "cosine");

@@ -53,10 +53,10 @@ pub fn beat_max(probe_ms: u64) -> Option<Duration> {
     (probe_ms != 0).then(|| Duration::from_millis(2 * once))
 }
 
-/// Until the server stops, probes the storage tiers every `probe_ms` milliseconds, runs the checks
-/// every minute, and writes the time of the last round to `beat`. With `probe_ms` = 0, does
-/// nothing. Closes the idle sessions of the Conveyance score concurrently, so that this work does
-/// not delay a probe.
+/// Until the server stops, probes the storage tiers and reads the state of the vector index every
+/// `probe_ms` milliseconds, runs the checks every minute, and writes the time of the last round to
+/// `beat`. With `probe_ms` = 0, does nothing. Closes the idle sessions of the Conveyance score
+/// concurrently, so that this work does not delay a probe.
 pub async fn watch(
     executor: Arc<Executor>,
     self_checks: SelfChecks,
@@ -84,14 +84,17 @@ async fn look(
     let mut looked: Option<Instant> = None;
     while !*stopping.borrow() {
         executor.scores().probe().await;
-        if looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(CHECKS_MS)) {
-            let all = async {
+        let is_due = looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(CHECKS_MS));
+        let all = async {
+            executor.scores().show_vector_index(is_due).await;
+            if is_due {
                 record(executor, &self_checks.look().await);
-                executor.scores().show_vector_index().await;
-            };
-            if tokio::time::timeout(Duration::from_millis(CHECKS_MS_MAX), all).await.is_err() {
-                tracing::debug!(limit_ms = CHECKS_MS_MAX, "the database was not checked in time");
             }
+        };
+        if tokio::time::timeout(Duration::from_millis(CHECKS_MS_MAX), all).await.is_err() {
+            tracing::debug!(limit_ms = CHECKS_MS_MAX, "the database was not checked in time");
+        }
+        if is_due {
             looked = Some(clock::now());
         }
         beat.send_replace(clock::now());

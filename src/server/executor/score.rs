@@ -103,14 +103,15 @@ impl Scores<'_> {
         }
     }
 
-    /// Sets the gauges of the vector index. If the database does not answer, the gauges keep their
+    /// Sets the gauges of the vector index. With `starts`, also starts the index job if there is no
+    /// index or if its state is unknown. If the database does not answer, the gauges keep their
     /// values; the probes report that a storage tier is unavailable.
-    pub async fn show_vector_index(&self) {
+    pub async fn show_vector_index(&self, starts: bool) {
         match store::serving_index(&self.kernel.ro).await {
             Ok(index) => {
                 metrics::gauge!(metric::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
                 metrics::gauge!(metric::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);
-                if index.id.is_none() || self.archive.is_unchecked() {
+                if starts && (index.id.is_none() || self.archive.is_unchecked()) {
                     // An ingest normally starts the index job. The job is also started here, in
                     // case that start failed.
                     self.archive.nudge();
