@@ -62,7 +62,7 @@ pub(super) async fn look(order: &Order, rows: &mut Rows) -> Result<()> {
     license(&db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_LICENSE, &fault));
     guard(rows, checks::H_MODE, checks::mode(&db).await);
     guard(rows, checks::H_QUEUE, queue(order).await);
-    metrics(&db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_METRICS, &fault));
+    metrics(order, &db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_METRICS, &fault));
     health_backlog::look(order, &db, &ro, rows).await;
     guard(rows, checks::H_TRANSACTIONS, transactions(&db).await);
     users(order, &db, rows).await.unwrap_or_else(|fault| failed(rows, checks::H_RW, &fault));
@@ -136,7 +136,7 @@ async fn queue(order: &Order) -> Result<(bool, String)> {
     Ok((queue_s < QUEUE_S_MAX, seen))
 }
 
-async fn metrics(db: &Admin, rows: &mut Rows) -> Result<()> {
+async fn metrics(order: &Order, db: &Admin, rows: &mut Rows) -> Result<()> {
     let answer = db.ask(Method::GET, "_admin/metrics", None).await?;
     let text = answer.body.as_str().unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with("arangodb_")).count();
@@ -145,10 +145,27 @@ async fn metrics(db: &Admin, rows: &mut Rows) -> Result<()> {
         _ => rows.see(
             checks::H_METRICS,
             answer.status == 200 && lines > 0,
-            format!("{answer}, {lines} values"),
+            format!("{answer}, {lines} values; {}", statistics(order).await),
         ),
     }
     Ok(())
+}
+
+/// Asks whether the database keeps rows of its own figures in `_statisticsRaw`: ArangoDB 3.12 does
+/// in `_system`, with `--server.statistics`; ArangoDB 4 and many nodes of a cluster do not.
+async fn statistics(order: &Order) -> String {
+    let asked = async {
+        let system = Admin::connect(order.endpoint(), order.who(), "_system").await?;
+        system.ask(Method::GET, "_api/collection/_statisticsRaw/count", None).await
+    };
+    match asked.await {
+        Ok(answer) if answer.status == 200 => {
+            format!("{} rows in _statisticsRaw", answer.body["count"])
+        }
+        Ok(answer) if answer.status == 404 => "no _statisticsRaw".into(),
+        Ok(answer) => format!("_statisticsRaw: {answer}"),
+        Err(fault) => format!("_statisticsRaw: {fault}"),
+    }
 }
 
 /// Finds transactions that are open for longer than any transaction of a running server can be.
