@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
             };
-            let written = step("write", self.apply(*change, part)).await?;
+            let written = step("write", Box::pin(self.apply(*change, part))).await?;
             drop(turn);
             match written {
                 Some(Outcome::Reply(body)) => return Ok(body),
