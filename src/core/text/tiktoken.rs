@@ -9,7 +9,7 @@ use crate::memory::{Encoding, TokenCounter};
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 /// Maximum length of the text for one call of the encoder, in bytes, if the text has no certain
 /// boundary. With 1 MiB of spaces, the encoder's pattern exceeds the backtracking limit of the
-/// regex engine; 256 KiB of one character take at most 0.2 s.
+/// regex engine; 256 KiB of one character take about 0.2 s.
 const RUN_BYTES_MAX: usize = 256 * 1024;
 
 /// Counts tokens in one encoding. A counter is cheap to create, because the encoding's table is
