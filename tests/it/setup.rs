@@ -2,6 +2,7 @@
 //! rule is restored, and the created users have exactly the rights that they need.
 
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -16,6 +17,10 @@ use crate::proxy::Proxy;
 use crate::releases::engine;
 use crate::retention::ttl_index;
 use crate::talk::Agent;
+
+/// Maximum number of polls for a line of the log, and the pause between two polls.
+const LOOKS_MAX: usize = 600;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The content of `arango-setup/` in schema version 1.
 const COLLECTIONS_1: &str = include_str!("../setup-1/collections.json");
@@ -287,7 +292,7 @@ async fn recall_log_is_laid_out_in_a_cluster_as_the_configuration_says() {
         loop {
             match serving.ended() {
                 Some(status) => break status,
-                None => std::thread::sleep(std::time::Duration::from_millis(10)),
+                None => std::thread::sleep(Duration::from_millis(10)),
             }
         }
     });
@@ -329,4 +334,28 @@ async fn a_server_in_production_without_a_database_ends_and_names_what_to_set() 
     let _engine = home.engine().await;
     let named = Tuning::variable("VCTX_SERVER__PRODUCTION", "true");
     home.server("vctx.sock", "engine.sock", "engine-ro.sock", &named).await.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_database_does_not_answer_says_so_and_serves_once_it_does() {
+    if needs_an_engine_of_its_own("starts the database after the server") {
+        return;
+    }
+    let home = Home::new();
+    let (rw, ro) = ("engine.sock", "engine-ro.sock");
+    let server = home.server_begun("vctx.sock", rw, ro, &Tuning::default());
+    server.expect("not ready: ");
+    for _ in 0..LOOKS_MAX {
+        if server.said().contains("not ready: ") {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    let said = server.said();
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("not ready: ")).collect();
+    assert_eq!(told.len(), 1, "once for each reason: {said}");
+    let waits = home.wire("vctx.sock").get("/readyz").await;
+    assert_eq!(waits.status, 503, "{}", waits.text);
+    let _engine = home.engine().await;
+    server.ready(&[], Some(&home.path("vctx.sock"))).await;
 }
