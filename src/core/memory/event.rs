@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::heartbeat::Reason;
+use super::receipt::sha256;
 
 /// The type of a memory event. The set is closed: anything finer is in the event's details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,31 @@ pub struct Event {
     pub agent_id: String,
     /// Time of the event, ISO 8601.
     pub ts: String,
+}
+
+/// Returns the form in which an event has an id or a name that a caller chose: a caller who knows
+/// it finds its events, and no text gets into a row that is never removed. Equal names of two
+/// agents have different forms.
+pub fn named(agent_id: &str, name: &str) -> String {
+    format!("sha256:{}", sha256(&format!("{agent_id}\0{name}")))
+}
+
+/// Fields of a refusal whose texts are words of the server.
+const OWN_WORDS: [&str; 4] = ["code", "field", "reason", "rules"];
+
+/// Returns the fields of a refusal as an event may have them: a text that the caller may have
+/// chosen becomes a digest (see [`named`]).
+pub fn without_names(agent_id: &str, fields: &Map<String, Value>) -> Map<String, Value> {
+    let hidden = |value: &Value| match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => named(agent_id, text).into(),
+        Value::Array(_) | Value::Object(_) => named(agent_id, &value.to_string()).into(),
+    };
+    let told = fields.iter().map(|(name, value)| {
+        let own = OWN_WORDS.contains(&name.as_str());
+        (name.clone(), if own { value.clone() } else { hidden(value) })
+    });
+    told.collect()
 }
 
 /// Returns the key of an event that is an entry of the agent's ledger.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
+use crate::memory::event::named;
 use crate::memory::message::{Kind, Message, Role};
 use crate::memory::run::{OpenRun, RunReason};
 use crate::policy::{CallPlace, Ctx, Draft, Intent, Step, Stop};
@@ -77,7 +78,7 @@ impl HoldRun {
 
     fn fresh(&self, draft: &mut Draft<'_>, now: u64) -> OpenRun {
         let cause_seq = draft.after.queue.next_seq;
-        let run = Value::from(self.run.as_str());
+        let run = Value::from(named(&draft.after.agent_id, &self.run));
         let details = [("run".to_owned(), run), ("cause_seq".to_owned(), cause_seq.into())];
         draft.run_event("start", details.into_iter().collect());
         OpenRun {
@@ -153,7 +154,7 @@ fn close(
         draft.beat_now(Intent::Yield, None);
     }
     let mut details = told.clone();
-    details.insert("run".into(), run.id.as_str().into());
+    details.insert("run".into(), named(&draft.after.agent_id, &run.id).into());
     details.insert("reason".into(), json!(reason));
     details.insert("cause_seq".into(), run.cause_seq.into());
     details.insert("next_seq".into(), draft.after.queue.next_seq.into());

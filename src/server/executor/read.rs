@@ -16,7 +16,7 @@ use vctx_base::clock::{self, iso8601};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::HISTORY_PAGE;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::event::{Event, EventType, in_present_form};
+use vctx_core::memory::event::{Event, EventType, in_present_form, without_names};
 use vctx_core::tools::{NewAgent, new_core};
 use vctx_core::trust::{Principal, Scope, admit};
 use vctx_core::window::{assemble, tokens};
@@ -262,7 +262,7 @@ impl Executor {
         let Some(sum) = self.refusals.count(scope.key(), code, one, clock::now()) else {
             return Ok(());
         };
-        let mut details = error.fields.clone();
+        let mut details = without_names(scope.key(), &error.fields);
         details.insert("code".into(), code.into());
         if sum.calls > 1 {
             details.insert("calls".into(), sum.calls.into());

@@ -7,7 +7,7 @@ use super::Draft;
 use crate::memory::archive::Fate;
 use crate::memory::change::Part;
 use crate::memory::core::Core;
-use crate::memory::event::EventType;
+use crate::memory::event::{EventType, named};
 use crate::window::{Tokens, tokens};
 
 impl Draft<'_> {
@@ -70,7 +70,7 @@ fn audited(part: &Part, after: &Core) -> Option<(&'static str, Value)> {
             Some(("expired", told))
         }
         Part::Fire(fired) => {
-            let told = json!({"schedule": fired.name, "due_ms": fired.due_ms, "missed": fired.last.missed});
+            let told = json!({"schedule": named(&after.agent_id, &fired.name), "due_ms": fired.due_ms, "missed": fired.last.missed});
             Some(("tick", told))
         }
         Part::Ingest(ingest) => {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Draft;
-use crate::memory::event::EventType;
+use crate::memory::event::{EventType, named};
 use crate::memory::heartbeat::{ClosedBy, EndedChain};
 use crate::memory::receipt;
 use crate::policy::heartbeat::{self, BeatResult, Intent};
@@ -93,15 +93,19 @@ impl Draft<'_> {
     fn chain_started(&mut self, chain: &str, depth: u64, note: Option<&str>) {
         let free = tokens(&self.after).free;
         let details = json!({"chain": chain, "chain_depth": depth, "duration_ms": 0, "tokens_remaining": free,
-            "limits": self.after.heartbeat.limits, "tool": self.around.tool, "note": note});
+            "limits": self.after.heartbeat.limits, "tool": self.around.tool, "note": self.named_note(note)});
         self.event(EventType::HbStart, details);
+    }
+
+    fn named_note(&self, note: Option<&str>) -> Option<String> {
+        note.map(|note| named(&self.after.agent_id, note))
     }
 
     fn chain_ended(&mut self, chain: &EndedChain, note: Option<&str>) {
         let free = tokens(&self.after).free;
         let details = json!({"chain": chain.id, "chain_depth": chain.depth, "duration_ms": chain.duration_ms,
             "tokens_remaining": free, "reason": chain.reason, "closed_by": chain.closed_by,
-            "tool": self.around.tool, "note": note});
+            "tool": self.around.tool, "note": self.named_note(note)});
         self.event(EventType::HbEnd, details);
     }
 }
