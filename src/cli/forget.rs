@@ -212,10 +212,11 @@ fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
 /// Lists the number of objects that would be removed, with one kind of object on each line.
 fn preview_text(preview: &Value) -> String {
     if preview["what"] == "agent" {
-        return format!(
+        let told = format!(
             "the whole agent is removed: {} messages, {} documents, {} prompts, every block; the name is not used again",
             preview["messages"], preview["documents"], preview["prompts"]
         );
+        return told + &changed(preview);
     }
     let mut rows =
         vec![vec!["messages".into(), count(preview, "messages"), list(&preview["seqs"])]];
@@ -225,15 +226,31 @@ fn preview_text(preview: &Value) -> String {
         let all = &preview[pointer];
         rows.push(vec![name.into(), all.as_array().map_or(0, Vec::len).to_string(), list(all)]);
     }
-    for (name, pointer) in [
-        ("copies of texts", "copies_of_texts"),
-        ("stored answers", "stored_answers"),
-        ("sets of tools", "tool_sets"),
-    ] {
-        rows.push(vec![name.into(), count(preview, pointer), String::new()]);
-    }
     let mut text = output::table(&["goes", "", "which"], &[1], &rows);
+    text.push_str(&changed(preview));
     text.push_str(&quotes(&preview["quoted"], &preview["blocks"]));
+    text
+}
+
+/// Lists the number of rows that would be removed or changed in each collection, and the summary.
+fn changed(preview: &Value) -> String {
+    let places = preview["places"].as_object().into_iter().flatten();
+    let rows: Vec<Vec<String>> =
+        places.map(|(name, count)| vec![name.clone(), count.to_string()]).collect();
+    let mut text = String::new();
+    let copies = preview["kinds"]["copy"].as_u64().unwrap_or(0);
+    if copies > 0 {
+        text.push_str(&format!(
+            "\n{copies} of the messages are copies that searches put into the window"
+        ));
+    }
+    if preview["summary"] == true {
+        text.push_str("\nthe summary goes as a whole; the next eviction begins a new one");
+    }
+    if !rows.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(&output::table(&["collection", "rows"], &[1], &rows));
+    }
     text
 }
 

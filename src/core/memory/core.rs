@@ -219,11 +219,22 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns all texts that the block's writer gave: the content, the role, and the justification
-    /// of tainted text.
+    /// Returns all texts that the block's writer gave: the name, the content, the role, and the
+    /// justification of tainted text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let why = self.taint.as_ref().map(|taint| taint.justification.as_str());
-        [self.content.as_str(), self.role.as_str()].into_iter().chain(why)
+        [self.id.as_str(), self.content.as_str(), self.role.as_str()].into_iter().chain(why)
+    }
+}
+
+impl Core {
+    /// Whether a name that the core keeps contains one of the given texts: the name of a removed
+    /// block, of a model, or of a run and its owner.
+    pub fn has_name_with(&self, holds: impl Fn(&str) -> bool) -> bool {
+        self.removed_blocks.iter().any(|block| holds(&block.id))
+            || self.learned.iter().any(|model| holds(&model.model))
+            || self.run.as_ref().is_some_and(|run| holds(&run.id) || holds(&run.owner))
+            || self.asked.as_ref().is_some_and(|asked| holds(&asked.run) || holds(&asked.model))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::event::named;
 use super::receipt::sha256;
 
 /// Returns the key of the row that records the forget operation for a whole agent. An agent has one
@@ -40,13 +41,14 @@ pub struct Forgetting {
     pub after: String,
     /// Messages to forget, in order of their positions.
     pub items: Vec<ForgottenText>,
-    /// Names of the archive's documents to forget.
+    /// Names of the archive's documents to forget; digests after the end.
     pub documents: Vec<String>,
-    /// Names of the schedules to forget.
+    /// Names of the schedules to forget; digests after the end.
     pub schedules: Vec<String>,
     /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
-    /// Names of the blocks that the forget operation removed because they quote the text to forget.
+    /// Names of the blocks that the forget operation removed because they quote the text to forget;
+    /// digests after the end.
     pub blocks: Vec<String>,
     /// Keys of the stored core versions whose blocks or system text quote the forgotten text.
     pub versions: Vec<String>,
@@ -183,8 +185,20 @@ impl Forgetting {
     }
 
     /// Ends the forget operation at the time `at` and clears all values that are derived from the
-    /// forgotten text.
+    /// forgotten text. Names may contain the text too, so only digests of names stay.
     pub fn end(&mut self, at: &str) {
+        let agent_id = &self.agent_id;
+        let quoted = &mut self.quoted;
+        for names in [
+            &mut self.documents,
+            &mut self.schedules,
+            &mut self.blocks,
+            &mut quoted.blocks,
+            &mut quoted.documents,
+            &mut quoted.schedules,
+        ] {
+            names.iter_mut().for_each(|name| *name = named(agent_id, name));
+        }
         self.phase = Phase::Done;
         self.ended_at = Some(at.to_owned());
         self.request_hash.clear();

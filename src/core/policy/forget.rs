@@ -1,7 +1,9 @@
 //! The request for a forget operation, the rows that the request concerns, and the rows of the next
 //! step.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::memory::forget::{Forgetting, Quoted};
 use crate::memory::message::Message;
@@ -19,6 +21,8 @@ pub struct ForgetAsked {
     pub text: Option<String>,
     /// Whether blocks that quote the text to forget are also removed.
     pub blocks: bool,
+    /// Whether the rows that would be removed or changed are counted.
+    pub counted: bool,
 }
 
 /// The rows that a request for a forget operation concerns.
@@ -45,6 +49,19 @@ pub struct ForgetFound {
     pub quoted: Quoted,
     /// Whether the summary contains the text to forget verbatim.
     pub in_summary: bool,
+    /// Whether a name that the core keeps contains the text to forget.
+    pub in_names: bool,
+    /// If the request asks for counts: the rows that would be removed or changed.
+    pub preview: Option<ForgetPreview>,
+}
+
+/// The rows that a forget operation would remove or change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ForgetPreview {
+    /// Whether the agent's current summary would be removed.
+    pub summary: bool,
+    /// Number of rows of each collection, without collections that stay as they are.
+    pub places: BTreeMap<String, u64>,
 }
 
 impl ForgetFound {
@@ -58,6 +75,7 @@ impl ForgetFound {
             && self.quoted.blocks.is_empty()
             && !self.quoted.system
             && !self.in_summary
+            && !self.in_names
     }
 }
 
@@ -135,6 +153,17 @@ pub struct ForgetLook {
     pub keys: Vec<String>,
     /// Start of the next page of rows; `None` after the last page.
     pub after: Option<String>,
+}
+
+impl StandingMessage {
+    /// Returns the first revision of the summary that may contain the message's text, given the
+    /// first position of the queue; `None` if no summary may contain it.
+    pub fn summary_from(&self, head_seq: u64) -> Option<u64> {
+        let evicted = self.seq < head_seq && matches!(self.kind.as_str(), "turn" | "event");
+        // If the message has no entry in recall storage, the first summary that includes the
+        // message is unknown, so every summary may include it.
+        evicted.then(|| self.summary_rev.filter(|_| self.folded).unwrap_or(0))
+    }
 }
 
 /// A message to forget, as stored when the step begins.

@@ -18,7 +18,8 @@ mod wording;
 
 pub use draft::{Draft, Flush, Promotion, PromptOutcome, Surroundings, part_of};
 pub use forget::{
-    CallPlace, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, StandingMessage, paired_with,
+    CallPlace, ForgetAsked, ForgetFound, ForgetLook, ForgetPreview, FoundMessage, StandingMessage,
+    paired_with,
 };
 pub use heartbeat::{
     BeatResult, Intent, beat, bury, check_limits, interrupt, repeated, report, retune, spare_yield,

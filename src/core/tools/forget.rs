@@ -112,6 +112,7 @@ impl Forget {
             doc_id: self.doc_id.clone(),
             text: self.text.clone(),
             blocks: self.blocks,
+            counted: self.dry_run,
         }
     }
 }
@@ -130,9 +131,10 @@ fn preview(asked: &ForgetAsked, found: &ForgetFound) -> Map<String, Value> {
         .collect();
     let seqs: Vec<u64> = found.messages.iter().map(|one| one.seq).collect();
     let blocks = if asked.blocks { found.quoted.blocks.clone() } else { Vec::new() };
+    let counted = found.preview.clone().unwrap_or_default();
     let value = json!({"dry_run": true, "messages": found.messages.len(), "kinds": kinds, "seqs": seqs, "documents": found.documents,
-        "schedules": found.schedules, "tool_sets": found.tool_sets.len(), "copies_of_texts": found.versions.len(),
-        "stored_answers": found.answers.len(), "prompts": found.prompts.len(), "summary": found.in_summary, "blocks": blocks, "quoted": found.quoted});
+        "schedules": found.schedules, "tool_sets": found.tool_sets.len(), "summary": counted.summary, "places": counted.places,
+        "blocks": blocks, "quoted": found.quoted});
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::executor::Executor;
+use super::forget_preview::whole_preview;
 use super::kernel::{leaving, no_agent, patience};
 use super::request::{CallRequest, Guard, ReplayKeys, key_of, request_hash_of, whose};
 use crate::executor::limits::ATTEMPTS_MAX;
@@ -114,12 +115,18 @@ impl Executor {
     ) -> Result<Forgetting> {
         let until = clock::now() + Duration::from_millis(FORGET_CALL_MS);
         let mut races = 0;
+        let mut quoted = None;
         for _ in 0..FORGET_STEPS_MAX {
             let row = self.kernel.read(|ro| store::forgetting(ro, scope, key)).await?;
-            let row = row.ok_or_else(|| Error::new(Code::Internal, "its manifest is missing"))?;
+            let mut row =
+                row.ok_or_else(|| Error::new(Code::Internal, "its manifest is missing"))?;
             if row.is_done() || clock::now() > until {
+                // The stored manifest has only digests of the names, but this answer may say which
+                // texts stay.
+                row.quoted = quoted.unwrap_or(row.quoted);
                 return Ok(row);
             }
+            quoted = Some(row.quoted.clone());
             let stepped = match row.phase {
                 Phase::Rows => self.rows_step(scope, row).await,
                 Phase::Beside
@@ -220,6 +227,7 @@ impl Executor {
             found.answers = quotes.answers;
             found.prompts = quotes.prompts;
             found.in_summary = !quotes.summaries.is_empty();
+            found.in_names = core.has_name_with(|name| texts.iter().any(|one| name.contains(one)));
             look_into(core, &texts, &mut found);
         }
         if let Some(doc_id) = &asked.doc_id {
@@ -241,6 +249,9 @@ impl Executor {
             // A block or the system text still quotes the forgotten text and is not removed, so the
             // earlier versions of the core are not removed either.
             found.versions.clear();
+        }
+        if asked.counted && found.messages.len() <= FORGET_MESSAGES_MAX {
+            found.preview = Some(self.forget_preview(scope, core, asked, &found).await?);
         }
         Ok(found)
     }
@@ -387,7 +398,7 @@ impl Executor {
                 let full = page.len() as u64 == FORGET_SCAN_ROWS;
                 look.after = page.last().filter(|_| full).map(|last| last.key.clone());
                 let names = Names::of(row);
-                let told = page.into_iter().filter(|one| names.stand_in(&one.response, ""));
+                let told = page.into_iter().filter(|one| names.are_told(&one.response));
                 look.keys = told.map(|one| one.key).collect();
             }
             Phase::Threads if row.threads => {
@@ -427,12 +438,7 @@ impl Executor {
     ) -> Result<Value> {
         if dry_run {
             let (core, _) = self.kernel.fresh(scope, &[], patience()).await?;
-            return Ok(
-                json!({"dry_run": true, "what": "agent", "agent": scope.agent(), "_rev": core.rev,
-                "messages": core.chain.length, "documents": core.archived.documents, "chunks": core.archived.chunks,
-                "blocks": core.working_blocks.iter().map(|block| &block.id).collect::<Vec<_>>(), "prompts": core.turns,
-                "versions": core.version}),
-            );
+            return Ok(whole_preview(scope, &core));
         }
         let (key, _) = key_of(request, || self.kernel.ids.key())?;
         let keys = ReplayKeys::of(scope, &key);
@@ -517,10 +523,10 @@ fn look_into(core: &Core, texts: &[String], found: &mut ForgetFound) {
 }
 
 /// The positions, ids and documents by which a stored answer may refer to forgotten texts.
-struct Names<'a> {
-    seqs: BTreeSet<u64>,
-    ids: BTreeSet<&'a str>,
-    documents: BTreeSet<&'a str>,
+pub(super) struct Names<'a> {
+    pub(super) seqs: BTreeSet<u64>,
+    pub(super) ids: BTreeSet<&'a str>,
+    pub(super) documents: BTreeSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
@@ -530,6 +536,11 @@ impl<'a> Names<'a> {
             ids: row.items.iter().map(|one| one.id.as_str()).collect(),
             documents: row.documents.iter().map(String::as_str).collect(),
         }
+    }
+
+    /// Returns whether a stored answer refers to a forgotten text, and still has its result.
+    pub(super) fn are_told(&self, response: &Value) -> bool {
+        response["result"]["forgotten_at"].is_null() && self.stand_in(response, "")
     }
 
     /// Returns whether a field of a stored answer refers to a forgotten text.

@@ -34,6 +34,7 @@ queries! {
     PAIRS = "forget_pairs",
     MATCH = "forget_match",
     QUOTES = "forget_quotes",
+    PREVIEW = "forget_preview",
     DERIVED = "forget_derived",
     LOAD = "forget_load",
     LIST = "forget_list",
@@ -156,6 +157,35 @@ pub async fn matching(
 /// Returns the rows, other than messages, that contain one of the forgotten texts.
 pub async fn quotes(ro: &Ro, scope: &Scope, texts: &[String]) -> Result<Quotes> {
     Ok(ro.row(QUOTES, binds!(scope; texts, limit = FORGET_QUOTES_MAX)).await?.unwrap_or_default())
+}
+
+/// The rows of a forget operation whose effects are to be counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Going<'a> {
+    /// Keys of the messages.
+    pub keys: &'a [String],
+    /// Positions of the messages.
+    pub seqs: &'a [u64],
+    /// Names of the documents.
+    pub documents: &'a [String],
+    /// Keys of the core versions that lose all texts.
+    pub versions: &'a [String],
+    /// First revision of the summary that goes.
+    pub summary_from: Option<u64>,
+}
+
+/// Returns the number of rows of each collection that a forget operation would remove or change.
+pub async fn forget_counts(
+    ro: &Ro,
+    scope: &Scope,
+    going: Going<'_>,
+) -> Result<BTreeMap<String, u64>> {
+    let ids: Vec<String> = going.keys.iter().map(|key| format!("messages/{key}")).collect();
+    let binds = binds!(scope;
+        ids, keys = going.keys, seqs = going.seqs, documents = going.documents,
+        versions = going.versions, from = going.summary_from
+    );
+    Ok(ro.row(PREVIEW, binds).await?.unwrap_or_default())
 }
 
 /// Returns the names of documents that were made from the given messages.

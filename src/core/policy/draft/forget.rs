@@ -20,6 +20,9 @@ impl Draft<'_> {
         for block in &blocks {
             self.remove_block(block);
         }
+        if let Some(text) = &asked.text {
+            self.forget_names(text);
+        }
         let mut row = Forgetting {
             key: key.to_owned(),
             agent_id: self.after.agent_id.clone(),
@@ -45,6 +48,22 @@ impl Draft<'_> {
             self.drop_summary();
         }
         self.parts.push(Part::Forget(Box::new(step_of(row, None))));
+    }
+
+    /// Removes the names that contain a text from the core. A run with such a name ends, because
+    /// nothing could continue it.
+    fn forget_names(&mut self, text: &str) {
+        let core = &mut self.after;
+        core.removed_blocks.retain(|block| !block.id.contains(text));
+        core.learned.retain(|model| !model.model.contains(text));
+        let run = core.run.as_ref();
+        if run.is_some_and(|run| run.id.contains(text) || run.owner.contains(text)) {
+            core.run = None;
+        }
+        let asked = core.asked.as_ref();
+        if asked.is_some_and(|asked| asked.run.contains(text) || asked.model.contains(text)) {
+            core.asked = None;
+        }
     }
 
     /// Runs the next step of a forget operation.
@@ -79,9 +98,11 @@ impl Draft<'_> {
                 }
             }
             Phase::Versions => {
+                // A version that quotes the text loses its summary too, but is one row.
+                let others = look.keys.iter().filter(|key| !row.versions.contains(key)).count();
                 let quoting = row.versions.len().min(FORGET_ROWS as usize);
                 step.versions = row.versions.drain(..quoting).collect();
-                row.count("core_versions", (step.versions.len() + look.keys.len()) as u64);
+                row.count("core_versions", (step.versions.len() + others) as u64);
                 if !look.keys.is_empty() {
                     self.expire_rows(Expire { versions: look.keys.clone(), ..Expire::default() });
                 }
@@ -91,8 +112,9 @@ impl Draft<'_> {
             }
             Phase::Answers => {
                 let quoting = row.answers.len().min(FORGET_ROWS as usize);
-                let mut keys: Vec<String> = row.answers.drain(..quoting).collect();
-                keys.extend(look.keys.iter().cloned());
+                let naming = look.keys.iter().filter(|key| !row.answers.contains(key));
+                let mut keys: Vec<String> = naming.cloned().collect();
+                keys.extend(row.answers.drain(..quoting));
                 let last = look.after.is_none() && row.answers.is_empty();
                 row.count("idempotency", keys.len() as u64);
                 if last {
@@ -120,9 +142,10 @@ impl Draft<'_> {
             }
             Phase::Prompts => {
                 let quoting = row.prompts.len().min(FORGET_ROWS as usize);
+                let showing = look.keys.iter().filter(|key| !row.prompts.contains(key));
+                step.prompts = showing.cloned().collect();
                 step.noticed = row.prompts.drain(..quoting).collect();
-                step.prompts.clone_from(&look.keys);
-                row.count("prompts", (step.noticed.len() + look.keys.len()) as u64);
+                row.count("prompts", (step.noticed.len() + step.prompts.len()) as u64);
                 if let Some(after) = &look.after {
                     row.after.clone_from(after);
                 } else if row.prompts.is_empty() {
@@ -151,10 +174,7 @@ impl Draft<'_> {
                 self.after.queue.tokens =
                     self.after.queue.tokens.saturating_sub(one.token_estimate);
                 self.after.queue.changed_at_version = self.after.version;
-            } else if turn {
-                // If the message has no entry in recall storage, the first summary that includes
-                // the message is unknown, so every summary may include it.
-                let from = one.summary_rev.filter(|_| one.folded).unwrap_or(0);
+            } else if let Some(from) = one.summary_from(head_seq) {
                 row.summary_from = Some(row.summary_from.map_or(from, |known| known.min(from)));
             }
         }
