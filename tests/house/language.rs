@@ -16,6 +16,7 @@ const RUST: &[&str] = &["src", "embedded", "loadtest", "tests"];
 const PRINTED: &[&str] = &[
     GLOSSARY,
     "docs/reference/metrics.md",
+    "docs/reference/stored-texts.md",
     "docs/reference/fidelity.md",
     "docs/reference/doctor.md",
 ];

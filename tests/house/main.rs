@@ -16,6 +16,7 @@ mod plates;
 mod shapes;
 mod snippets;
 mod sources;
+mod stored;
 mod tools;
 mod tree;
 mod twins;

@@ -18,6 +18,7 @@ use crate::home::{Home, PASSWORD, Process, Tuning};
 use crate::isolation_cases::said_once;
 use crate::keeper::plant;
 use crate::outside::needs_an_engine_of_its_own;
+use crate::planted::assert_listed;
 use crate::scripted::Scripted;
 use crate::talk::{Agent, key, said};
 use crate::wire::Wire;
@@ -155,6 +156,7 @@ async fn in_their_places(world: &World, wire: &Wire) {
         }
         let moving = "FOR c IN core_memory FILTER c.moving != null RETURN c._key";
         assert_eq!(database.rows(moving, json!({})).await, Vec::<Value>::new(), "{place}");
+        assert_listed(database).await;
     }
 }
 

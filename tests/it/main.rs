@@ -86,6 +86,7 @@ mod one_transaction;
 mod paired;
 mod plans;
 mod processor;
+mod planted;
 mod proof;
 mod proxying;
 mod proxying_faults;

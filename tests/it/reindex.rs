@@ -14,6 +14,7 @@ use crate::chance::{Chance, setting};
 use crate::database::Database;
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
+use crate::planted::assert_listed;
 use crate::talk::{Agent, key};
 use crate::truths::assert_archive;
 use crate::vectors::Model;
@@ -224,6 +225,7 @@ async fn an_archive_changes_to_another_length_while_it_is_searched_and_written()
     let told = switched(&wire, 2).await;
     assert_eq!(told["serving"]["dimension"], AFTER);
     assert_archive(&home.database()).await;
+    assert_listed(&home.database()).await;
     let kinds = kinds(&home.database()).await;
     let next = kinds["attributes"].as_array().unwrap().iter().find(|k| k["name"] == "embedding_2");
     assert_eq!(next.expect("vectors")["n"], kinds["chunks"], "{kinds}");

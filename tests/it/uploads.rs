@@ -10,6 +10,7 @@ use crate::chance::{Chance, rounds, setting};
 use crate::database::Database;
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
+use crate::planted::assert_listed;
 use crate::talk::Agent;
 use crate::truths::assert_archive;
 
@@ -48,6 +49,7 @@ async fn texts(database: &Database) -> Vec<Value> {
 }
 
 async fn kept(database: &Database) -> Value {
+    assert_listed(database).await;
     database.row("RETURN LENGTH(archival_parts)", json!({})).await
 }
 

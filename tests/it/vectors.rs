@@ -15,6 +15,7 @@ use vctx::text::lexical;
 
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
+use crate::planted::assert_listed;
 use crate::talk::Agent;
 
 mod archive;
@@ -150,6 +151,7 @@ pub(crate) async fn all_made(home: &Home, scope: &str, texts: &[String]) {
         assert!(made.len() <= wanted.len(), "{} vectors for {} passages", made.len(), wanted.len());
         if made.len() == wanted.len() {
             assert_eq!(made, wanted);
+            assert_listed(&home.database()).await;
             return;
         }
         tokio::time::sleep(LOOK).await;

@@ -22,6 +22,7 @@ pub mod receipt_check;
 pub mod reindex;
 pub mod run;
 pub mod schedule;
+pub mod stored;
 pub mod strict_json;
 pub mod tokens;
 pub mod verify;
