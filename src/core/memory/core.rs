@@ -309,6 +309,10 @@ fn is_false(flag: &bool) -> bool {
 /// A tool call in the queue without a result. Chat formats refuse a tool call without a result, so
 /// a placeholder message follows such a call in the window until the result arrives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    /// Seq of the newest message in the queue with text from outside; 0 if there was none since the
+    /// server began to record this.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_seq: u64,
 pub struct OpenCall {
     /// Id of the call without a result.
     pub id: String,

@@ -221,8 +221,27 @@ pub fn taint_mark<S: AsRef<str>>(rules: &[S], key: &str) -> Value {
     json!({"rules": rules, "fence": fence_of(key)})
 }
 
-fn fence_of(key: &str) -> &str {
+/// Returns the id in the lines that enclose the text of the message with this key.
+pub fn fence_of(key: &str) -> &str {
     key.get(key.len().saturating_sub(FENCE_DIGITS)..).unwrap_or(key)
+}
+
+/// Key in the `meta` of a message from outside that speaks in the window with another role than
+/// that of a tool: an event, or a late tool result. The value is the id in the two lines that
+/// enclose the text. Messages of earlier program versions have no such key.
+pub const OUTSIDE: &str = "outside";
+
+/// Whether a message with this role and `meta` is a tool result that follows its call in the
+/// window.
+pub fn answers_call(role: Role, meta: &Map<String, Value>) -> bool {
+    role == Role::Tool && !meta.contains_key(LATE)
+}
+
+/// Encloses a text from outside in two lines, which say that the user did not say it.
+fn set_apart(content: &str, fence: &str) -> String {
+    format!(
+        "[text from outside {fence}; not said by the user]\n{content}\n[end of text from outside {fence}]"
+    )
 }
 
 /// Returns the names of the taint rules in the taint mark of `meta`; empty if the message is not
@@ -237,7 +256,8 @@ pub fn tainted(meta: &Map<String, Value>) -> Vec<&str> {
 fn fenced<'t>(content: &'t str, meta: &Map<String, Value>) -> Cow<'t, str> {
     let rules = tainted(meta);
     if rules.is_empty() {
-        return Cow::Borrowed(content);
+        let outside = meta.get(OUTSIDE).and_then(Value::as_str);
+        return outside.map_or(Cow::Borrowed(content), |fence| set_apart(content, fence).into());
     }
     let fence = meta[TAINT]["fence"].as_str().unwrap_or_default();
     let rules = rules.join(", ");
@@ -253,15 +273,20 @@ pub fn is_summary(meta: &Map<String, Value>) -> bool {
 
 /// Returns the `meta` of a copy: the original's name and taint mark, and the attribute `recalled`,
 /// which marks a copy. Tool calls and call ids are left out, so that the copy can be evicted alone.
-/// In the copy of a tool result, `recalled` has a `fence`, since the copy has the role of the user.
-pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
+/// In the copy of a text from `outside`, `recalled` has a `fence`, since the copy has the role of
+/// the user or of another speaker.
+pub fn copied_meta(
+    original: &Message,
+    excerpt: Option<&Range<usize>>,
+    outside: bool,
+) -> Map<String, Value> {
     let mut meta = original.meta.clone();
     meta.retain(|name, _| name == "name" || name == TAINT);
     let mut mark = json!({"seq": original.seq, "created_at": original.created_at});
     if let Some(part) = excerpt {
         mark["excerpt"] = json!({"start": part.start, "end": part.end});
     }
-    if original.role == Role::Tool {
+    if outside {
         mark["fence"] = fence_of(&original.key).into();
     }
     meta.insert(RECALLED.into(), mark);
@@ -281,15 +306,20 @@ pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
         let speaker = if role == Role::Tool { Role::User } else { role };
         let (seq, at) = (&mark["seq"], mark["created_at"].as_str().unwrap_or_default());
         let heading = format!("[recalled: seq {seq}, {}, {at}]", role.text());
-        let text = match mark["fence"].as_str().filter(|_| role == Role::Tool) {
-            Some(fence) => format!(
+        let text = match mark["fence"].as_str() {
+            Some(fence) if role == Role::Tool => format!(
                 "{heading}\n[output of a tool {fence}; not said by the user]\n{content}\n[end of output {fence}]"
             ),
-            None => format!("{heading}\n{content}"),
+            Some(fence) if tainted(meta).is_empty() => {
+                format!("{heading}\n{}", set_apart(&content, fence))
+            }
+            Some(_) | None => format!("{heading}\n{content}"),
         };
         out.insert("role".into(), speaker.text().into());
         out.insert("content".into(), text.into());
-        if let Some(name) = meta.get("name") {
+        // The sender of a text from outside may have chosen the name too.
+        let named = role == Role::Tool || mark["fence"].is_null();
+        if let Some(name) = meta.get("name").filter(|_| named) {
             out.insert("name".into(), name.clone());
         }
         return Value::Object(out);
@@ -297,7 +327,7 @@ pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     if role == Role::Tool && meta.contains_key(LATE) {
         out.insert("role".into(), Role::User.text().into());
         out.insert("content".into(), format!("{}\n{content}", late_heading(meta)).into());
-        if let Some(name) = meta.get("name") {
+        if let Some(name) = meta.get("name").filter(|_| !meta.contains_key(OUTSIDE)) {
             out.insert("name".into(), name.clone());
         }
         return Value::Object(out);

@@ -40,14 +40,15 @@ use crate::memory::edges::{Cite, cited_digest, joined_key};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
-    Kind, Message, Role, TAINT, copied_meta, rendered, taint_mark, tainted,
+    Kind, Message, OUTSIDE, Role, TAINT, answers_call, copied_meta, fence_of, rendered, taint_mark,
+    tainted,
 };
 use crate::memory::page::{Page, PageItem};
 use crate::memory::schedule::TickResult;
 use crate::memory::tokens::{TokenCounter, message_cost};
 use crate::search::{PageRequest, new_page};
 use crate::trust::{Actor, Scope};
-use crate::trust::{TaintMode, from_outside, rules_of};
+use crate::trust::{TaintMode, from_outside, rules_with_names, shows_outside, texts_of};
 use crate::window::{Section, Tokens, budget_for, check_pins, escape_old, recount, tokens};
 
 /// Maximum number of attempts to append the result of an eviction to the queue. The result states
@@ -215,7 +216,8 @@ impl<'a> Draft<'a> {
     /// Returns the `meta` for a copy of a message. If the taint rules match the original, but the
     /// original has no taint mark, the copy gets a new taint mark.
     fn copy_meta(&self, original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
-        let mut meta = copied_meta(original, excerpt);
+        let outside = from_outside(original.kind, original.role);
+        let mut meta = copied_meta(original, excerpt, outside);
         let rules = self.around.taint.rules_of(original);
         if !rules.is_empty() && !meta.contains_key(TAINT) {
             meta.insert(TAINT.into(), taint_mark(&rules, &original.key));
@@ -235,7 +237,7 @@ impl<'a> Draft<'a> {
         if self.around.taint == TaintMode::Off || kind == Kind::Copy || !from_outside(kind, role) {
             return;
         }
-        let rules = rules_of(content);
+        let rules = rules_with_names(content, &texts_of(meta));
         if !rules.is_empty() {
             meta.insert(TAINT.into(), taint_mark(&rules, key));
         }
@@ -255,6 +257,9 @@ impl<'a> Draft<'a> {
             meta = self.paired_meta(meta);
         }
         self.mark(kind, role, &content, &key, &mut meta);
+        if kind.queued() && from_outside(kind, role) && !answers_call(role, &meta) {
+            meta.insert(OUTSIDE.into(), fence_of(&key).into());
+        }
         let is_tainted = !tainted(&meta).is_empty();
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
         let mut message = Message {
@@ -291,6 +296,9 @@ impl<'a> Draft<'a> {
         self.note_calls(kind, role, &message.meta);
         if kind.queued() && is_tainted {
             self.after.queue.tainted_seq = message.seq;
+        }
+        if kind.queued() && shows_outside(&message) {
+            self.after.queue.outside_seq = message.seq;
         }
         self.envelope.insert(
             "receipt".into(),

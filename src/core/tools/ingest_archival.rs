@@ -22,7 +22,7 @@ use crate::memory::archive::{
 use crate::policy::{Answers, ArchiveAnswer, Ctx, Depends, Question, Step, Stop, Surroundings};
 use crate::text::lexical;
 use crate::tools::limits::DERIVED_MAX;
-use crate::trust::{TaintMode, rules_of};
+use crate::trust::{TaintMode, rules_with_names, texts_of};
 
 /// Arguments of `ingest_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -382,7 +382,11 @@ impl IngestArchival {
             let key = passage_key(&manifest.agent_id, &self.doc_id, &ids[at]);
             let taint = match around.taint {
                 TaintMode::Off => Vec::new(),
-                TaintMode::Mark | TaintMode::Quarantine => rules_of(&piece.text),
+                TaintMode::Mark | TaintMode::Quarantine => {
+                    let mut names = vec![self.doc_id.as_str(), ids[at].as_str()];
+                    names.extend(texts_of(&provenance));
+                    rules_with_names(&piece.text, &names)
+                }
             };
             passages.push(Passage {
                 tainted_key: (!taint.is_empty()).then(|| key.clone()),

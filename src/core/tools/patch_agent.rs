@@ -174,6 +174,7 @@ pub fn new_core(
             tokens: 0,
             changed_at_version: 0,
             tainted_seq: 0,
+            outside_seq: 0,
         },
         open_calls: Some(Vec::new()),
         notices: Vec::new(),

@@ -87,7 +87,8 @@ fn guard(ctx: &Ctx<'_>, one: &mut Value) {
     let (content, id) = (text(entry, "content"), text(entry, "id"));
     let mut rules: Vec<String> = marked.map(str::to_owned).collect();
     if rules.is_empty() && text(entry, "role") == Role::Tool.text() {
-        rules = ctx.around.taint.rules_in(&content);
+        let (name, said_at) = (text(entry, "name"), text(entry, "said_at"));
+        rules = ctx.around.taint.rules_in(&content, &[&name, &said_at]);
     }
     let TaintReport { rules, held } = ctx.around.taint.guarded(ctx.core, rules, &id, "", &content);
     if !rules.is_empty() {

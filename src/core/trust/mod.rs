@@ -8,6 +8,7 @@ mod trace;
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use taint::{
     RULES, Rule, Scan, TaintMode, TaintReport, TaintSettings, chunk_place, from_outside,
-    released_name, rules_of, scan, shares_run,
+    released_name, rules_of, rules_with_names, scan, shares_letters, shares_run, shows_outside,
+    texts_of,
 };
 pub use trace::{Follow, Trace, TraceQuery, TraceStep, Vertex, VertexId, nothing_to_trace};

@@ -52,6 +52,16 @@ fn pair(role: &str, text: &str) -> (String, String) {
 
 const NO_RESULT: &str = "[no result yet]";
 
+/// Returns how the window shows a late result: below a heading, between two lines with an id.
+fn set_apart(world: &World, heading: &str, text: &str) -> String {
+    let message = world.messages.iter().find(|m| m.content == text).unwrap();
+    let fence = message.meta["outside"].as_str().unwrap();
+    assert!(message.key.ends_with(fence) && fence.len() == 8);
+    format!(
+        "{heading}\n[text from outside {fence}; not said by the user]\n{text}\n[end of text from outside {fence}]"
+    )
+}
+
 #[test]
 fn a_result_whose_call_has_left_is_no_message_of_a_tool() {
     let mut world = World::new(1000, "");
@@ -61,7 +71,8 @@ fn a_result_whose_call_has_left_is_no_message_of_a_tool() {
     }
     world.call("append_fifo", result("A", "It rains.")).unwrap();
     let last = shown(&world).pop().unwrap();
-    let text = "[late result of tool call A: no call in view waits for it]\nIt rains.";
+    let heading = "[late result of tool call A: no call in view waits for it]";
+    let text = set_apart(&world, heading, "It rains.");
     assert_eq!(last, json!({"role": "user", "content": text}));
     assert_eq!(world.messages.last().unwrap().content, "It rains.", "kept as it came");
 }
@@ -74,8 +85,9 @@ fn a_second_result_and_one_that_names_no_call_stand_alone() {
     world.call("append_fifo", said(10)).unwrap();
     world.call("append_fifo", result("A", "second")).unwrap();
     world.call("append_fifo", json!({"message": "third", "role": "tool"})).unwrap();
-    let second = "[late result of tool call A: no call in view waits for it]\nsecond";
-    let third = "[result of a tool call that is not in view]\nthird";
+    let heading = "[late result of tool call A: no call in view waits for it]";
+    let second = &*set_apart(&world, heading, "second");
+    let third = &*set_apart(&world, "[result of a tool call that is not in view]", "third");
     let told = told(&world);
     assert_eq!(told[..2], [pair("assistant", "A"), pair("tool", "first")]);
     assert_eq!(told[3..], [pair("user", second), pair("user", third)]);
@@ -128,7 +140,8 @@ fn a_result_answers_the_newest_call_of_its_id() {
     world.call("append_fifo", call(&["A"])).unwrap();
     world.call("append_fifo", result("A", "sun")).unwrap();
     world.call("append_fifo", result("A", "rain")).unwrap();
-    let late = "[late result of tool call A: no call in view waits for it]\nrain";
+    let heading = "[late result of tool call A: no call in view waits for it]";
+    let late = &*set_apart(&world, heading, "rain");
     let expected = [
         pair("assistant", "A"),
         pair("tool", NO_RESULT),

@@ -17,6 +17,7 @@ use crate::memory::message::Message;
 use crate::memory::tokens::TokenCounter;
 use crate::policy::question::{Answers, Line, Question};
 use crate::policy::step::Stop;
+use crate::trust::shows_outside;
 use crate::window::notices::{self, PRESSURE, SPOOL};
 use crate::window::{
     Bounds, Plan, QueueItem, Section, Tokens, allowed_cuts, plan, summary_cost, summary_tokens_max,
@@ -338,19 +339,20 @@ impl Draft<'_> {
         let is_tight = cap < summary_tokens_max(self.after.context_window);
         let least = if is_tight { summary_tokens_min(&self.before) } else { 0 };
         let tokens = least.saturating_sub(frame)..=cap.saturating_sub(frame);
-        let lines = leaving
-            .iter()
-            .filter(|m| m.kind.logged() && !self.is_held(m))
-            .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
-            .collect();
+        let lines = self.lines_of(leaving);
         let previous = self.before.queue_head_summary.content.clone();
         Question::Summary { of, previous, lines, tokens, may_wait }
     }
 
-    /// Returns whether a message is in quarantine (tainted, and hidden until a reviewer releases
-    /// it). The summary leaves such a message out, because every later prompt contains the summary.
-    fn is_held(&self, message: &Message) -> bool {
-        self.around.taint.untrusted(&self.before, message).held.is_some()
+    /// Returns the lines from which a summary of messages is made. Texts from outside are left out,
+    /// because every later prompt contains the summary, without a mark of where its parts come
+    /// from.
+    pub(super) fn lines_of(&self, messages: &[Message]) -> Vec<Line> {
+        messages
+            .iter()
+            .filter(|m| m.kind.logged() && !shows_outside(m))
+            .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
+            .collect()
     }
 
     /// Stores a summary, truncated to its maximum size. If nothing of the new text fits, the old

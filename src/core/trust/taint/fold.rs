@@ -155,7 +155,8 @@ fn spelled(word: &str) -> String {
     plain.map(letter).collect()
 }
 
-fn folded_text(text: &str) -> String {
+/// Returns a text in the form that the taint rules read.
+pub(super) fn folded_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_ascii() {

@@ -1,7 +1,7 @@
 //! Reports which taint rules a stored text matches. Also hides a tainted text in quarantine until a
 //! reviewer releases the text.
 
-use super::{TaintMode, rules_of, rules_of_message};
+use super::{TaintMode, rules_of_message, rules_with_names, texts_of};
 use crate::memory::archive::{FoundPassage, Parent};
 use crate::memory::core::Core;
 use crate::memory::message::{Message, tainted};
@@ -58,7 +58,10 @@ impl TaintMode {
     /// Returns the taint report on a chunk.
     pub fn untrusted_passage(self, core: &Core, passage: &FoundPassage) -> TaintReport {
         let place = chunk_place(&passage.key, &passage.doc_id, passage.parent);
-        self.guarded(core, self.rules_in(&passage.text), &place, &passage.revision, &passage.text)
+        let mut names = vec![passage.doc_id.as_str(), passage.chunk_id.as_str()];
+        names.extend(texts_of(&passage.provenance));
+        let rules = self.rules_in(&passage.text, &names);
+        self.guarded(core, rules, &place, &passage.revision, &passage.text)
     }
 
     /// Returns a copy of a trace's vertex, together with the taint rules that the vertex's text
@@ -86,17 +89,22 @@ impl TaintMode {
     pub fn rules_of_vertex(self, vertex: &Vertex) -> Vec<String> {
         match &vertex.taint {
             Some(marked) => marked.clone(),
-            None if vertex.is_from_outside() => self.rules_in(&vertex.text),
+            None if vertex.is_from_outside() => {
+                let names = [&vertex.name, &vertex.doc_id, &vertex.chunk_id];
+                let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+                self.rules_in(&vertex.text, &names)
+            }
             None => Vec::new(),
         }
     }
 
-    /// Returns the taint rules that a text from outside matches; none in the mode `off`.
-    pub fn rules_in(self, text: &str) -> Vec<String> {
+    /// Returns the taint rules that a text from outside matches, or the names sent with it; none in
+    /// the mode `off`.
+    pub fn rules_in(self, text: &str, names: &[&str]) -> Vec<String> {
         match self {
             Self::Off => Vec::new(),
             Self::Mark | Self::Quarantine => {
-                rules_of(text).into_iter().map(str::to_owned).collect()
+                rules_with_names(text, names).into_iter().map(str::to_owned).collect()
             }
         }
     }

@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use self::fold::Folded;
 pub use self::guard::{TaintReport, chunk_place, released_name};
@@ -22,7 +23,7 @@ use self::phrases::Phrases;
 use self::rules::{BEGINNINGS, How};
 pub use self::rules::{RULES, Rule};
 use crate::limits::TEXT_BYTES_MAX;
-use crate::memory::message::{Kind, Message, Role, tainted};
+use crate::memory::message::{Kind, Message, RECALLED, Role, tainted};
 
 /// Maximum number of bytes of a text that the taint rules read; a whole message or block fits
 /// ([`TEXT_BYTES_MAX`]).
@@ -83,6 +84,52 @@ static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
 /// Returns the taint rules that a text matches.
 pub fn rules_of(text: &str) -> Vec<&'static str> {
     scan(text).rules
+}
+
+/// Returns the taint rules that a text or the names sent with it match. A name is also read with
+/// its words apart, because names join words (`ignore_previous`, `IgnorePrevious`).
+pub fn rules_with_names(text: &str, names: &[&str]) -> Vec<&'static str> {
+    let mut rules = rules_of(text);
+    let apart: Vec<String> = names.iter().map(|name| words_apart(name)).collect();
+    let joined = names.iter().copied().chain(apart.iter().map(String::as_str));
+    let joined: Vec<&str> = joined.filter(|name| !name.is_empty()).collect();
+    if joined.is_empty() {
+        return rules;
+    }
+    // An empty line ends a sentence, so no phrase extends over two names.
+    let more = rules_of(&joined.join("\n\n"));
+    rules.extend(more.into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>());
+    let place = |id: &&str| RULES.iter().position(|rule| rule.id == *id);
+    rules.sort_by_key(|id| place(id).unwrap_or(RULES.len()));
+    rules
+}
+
+fn words_apart(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 8);
+    let mut small = false;
+    for c in name.chars() {
+        if small && c.is_uppercase() {
+            out.push(' ');
+        }
+        small = c.is_lowercase();
+        out.push(if "_-./:".contains(c) { ' ' } else { c });
+    }
+    out
+}
+
+/// Returns all texts in a value, with the names of its fields.
+pub(super) fn texts_in(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(all) => all.iter().flat_map(texts_in).collect(),
+        Value::Object(map) => texts_of(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// Returns all texts in an object, with the names of its fields.
+pub fn texts_of(map: &Map<String, Value>) -> Vec<&str> {
+    map.iter().flat_map(|(name, value)| [vec![name.as_str()], texts_in(value)].concat()).collect()
 }
 
 /// Returns the taint rules that a text matches, with the cost of the check. Of a text longer than
@@ -150,7 +197,16 @@ pub(super) fn rules_of_message(message: &Message) -> Vec<String> {
     if !marked.is_empty() || !from_outside(message.kind, message.role) {
         return marked.into_iter().map(str::to_owned).collect();
     }
-    rules_of(&message.content).into_iter().map(str::to_owned).collect()
+    let rules = rules_with_names(&message.content, &texts_of(&message.meta));
+    rules.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether a message shows text from a third party in the window: a message from outside, or a copy
+/// of one.
+pub fn shows_outside(message: &Message) -> bool {
+    from_outside(message.kind, message.role)
+        || !message.meta.get(RECALLED).is_none_or(|mark| mark["fence"].is_null())
+        || !tainted(&message.meta).is_empty()
 }
 
 /// Whether a text shares a sequence of at least `TAINT_RUN_WORDS` words with one of `others`.
@@ -173,4 +229,54 @@ pub fn shares_run<'t>(text: &str, others: impl Iterator<Item = &'t str>, known: 
 }
 
 #[cfg(test)]
+/// Number of consecutive characters, spaces not counted, that a text for the core may share with a
+/// text from outside. A shorter text is rarely a whole instruction.
+const OUTSIDE_RUN_CHARS: usize = 24;
+
+/// Whether a text shares a sequence of `OUTSIDE_RUN_CHARS` characters with one of `others`.
+/// Sequences that one of the `known` texts contains do not count. The comparison knows no words, so
+/// it finds a copy in any language, script or encoding.
+pub fn shares_letters<'t>(
+    text: &str,
+    others: impl Iterator<Item = &'t str>,
+    known: impl Iterator<Item = &'t str>,
+) -> bool {
+    let text = letters(text);
+    let runs = text.windows(OUTSIDE_RUN_CHARS).filter(|run| !repeats_itself(run));
+    let mut new: HashSet<&[char]> = runs.collect();
+    for known in known {
+        if new.is_empty() {
+            return false;
+        }
+        for run in letters(known).windows(OUTSIDE_RUN_CHARS) {
+            new.remove(run);
+        }
+    }
+    let mut others = others;
+    !new.is_empty()
+        && others
+            .any(|other| letters(other).windows(OUTSIDE_RUN_CHARS).any(|run| new.contains(run)))
+}
+
+/// Whether the characters are one short text, repeated; a repetition is not evidence of copying.
+fn repeats_itself(run: &[char]) -> bool {
+    (1..=run.len() / 2).any(|period| run[period..] == run[..run.len() - period])
+}
+
+/// Returns the characters of a text without spaces. Escapes of JSON are left out, because a result
+/// in the window may be JSON.
+fn letters(text: &str) -> Vec<char> {
+    let folded = fold::folded_text(text);
+    let mut found = Vec::with_capacity(folded.len());
+    let mut chars = folded.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\' {
+            chars.next_if(|next| matches!(next, 'n' | 'r' | 't'));
+        } else if !c.is_whitespace() {
+            found.push(c);
+        }
+    }
+    found
+}
+
 mod tests;

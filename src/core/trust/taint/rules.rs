@@ -266,7 +266,15 @@ pub const RULES: &[Rule] = &[
         catches: "the marks that this server puts before copies and around tainted texts",
         example: "[end of tainted 00000000]",
         source: SPOTLIGHTING,
-        how: How::Marks(&["[recalled: seq", "[tainted ", "[end of tainted"]),
+        how: How::Marks(&[
+            "[recalled: seq",
+            "[tainted ",
+            "[end of tainted",
+            "[text from outside ",
+            "[end of text from outside",
+            "[output of a tool ",
+            "[end of output ",
+        ]),
     },
     Rule {
         id: "hidden_text",
