@@ -56,6 +56,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "sha2",
     "thiserror",
     "tiktoken-rs",
+    "unicode-normalization",
+    "unicode-security",
     "unicode-segmentation",
     "uuid",
 ];

@@ -4,6 +4,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+use unicode_security::confusable_detection::skeleton;
+
 use crate::memory::markup::is_unseen;
 
 /// Range of a word in [`Folded::letters`].
@@ -163,11 +167,35 @@ pub(super) fn folded_text(text: &str) -> String {
             out.push(c.to_ascii_lowercase());
         } else if let Some(alike) = alike(c) {
             out.push(alike.to_ascii_lowercase());
-        } else if !is_unseen(c) {
+        } else if c.is_alphanumeric() {
+            push_alike(c, &mut out);
+        } else if !is_unseen(c) && !is_combining_mark(c) {
             out.extend(c.to_lowercase());
         }
     }
     out
+}
+
+/// Appends the characters that a letter or digit looks like: its compatible form (Unicode's form
+/// NFKD, for superscripts and the like) without marks, and for each part its confusable character
+/// (UTS 39).
+fn push_alike(c: char, out: &mut String) {
+    for part in c.nfkd().filter(|part| !is_combining_mark(*part) && !is_unseen(*part)) {
+        if let Some(alike) = alike(part) {
+            out.push(alike.to_ascii_lowercase());
+            continue;
+        }
+        let mut bytes = [0; 4];
+        let like: String = skeleton(part.encode_utf8(&mut bytes)).collect();
+        match like.as_str() {
+            _ if part.is_ascii() => out.push(part.to_ascii_lowercase()),
+            // UTS 39 replaces `m` by the two letters that look like it.
+            "rn" => out.push('m'),
+            like => out.extend(
+                like.chars().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase),
+            ),
+        }
+    }
 }
 
 /// Number of letters in each style (bold, italic, …) of Unicode's mathematical alphabets: 26
@@ -175,9 +203,10 @@ pub(super) fn folded_text(text: &str) -> String {
 const STYLE_LETTERS: u32 = 52;
 
 /// Returns the ASCII character that looks like the given character, if any. Covered are full-width,
-/// mathematical and circled letters (UTS 39, confusables; Unicode blocks from FF00, 1D400 and
-/// 24B0), Cyrillic and Greek look-alikes, letters with an accent, tag characters, and special
-/// spaces.
+/// mathematical, circled, parenthesised and squared letters, regional indicators (Unicode blocks
+/// from FF00, 1D400, 2490 and 1F110), small capitals, Cyrillic and Greek look-alikes, letters with
+/// an accent, tag characters, and special spaces. Other look-alikes come from UTS 39
+/// ([`push_alike`]).
 fn alike(c: char) -> Option<char> {
     let code = u32::from(c);
     let ascii = |code: u32| char::from_u32(code).filter(char::is_ascii);
@@ -188,10 +217,13 @@ fn alike(c: char) -> Option<char> {
         0x1d400..=0x1d6a3 => letter((code - 0x1d400) % STYLE_LETTERS),
         0x1d7ce..=0x1d7ff => ascii(u32::from('0') + (code - 0x1d7ce) % 10),
         0x24b6..=0x24e9 => letter(code - 0x24b6),
+        0x249c..=0x24b5 => letter(code - 0x249c),
+        0x1f110..=0x1f129 => letter(code - 0x1f110),
+        0x1f1e6..=0x1f1ff => letter(code - 0x1f1e6),
         0x1f130..=0x1f149 => letter(code - 0x1f130),
         0x1f150..=0x1f169 => letter(code - 0x1f150),
         0x1f170..=0x1f189 => letter(code - 0x1f170),
-        0xa0 | 0x2000..=0x200a | 0x202f | 0x205f | 0x3000 => Some(' '),
+        0xa0 | 0x2000..=0x200a | 0x202f | 0x205f | 0x2800 | 0x3000 | 0x3164 | 0xffa0 => Some(' '),
         _ => ALIKE.get(&c).copied(),
     }
 }
@@ -205,31 +237,33 @@ static ALIKE: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
 });
 
 /// ASCII letters, each with the non-ASCII characters that look like it.
-const LOOKS_LIKE: [(char, &str); 24] = [
-    ('a', "àáâãäåāăąǎаαÀÁÂÃÄÅАΑɑ"),
-    ('b', "ВвΒƅЬь"),
-    ('c', "çćčϲсСϹ"),
-    ('d', "ďđԁ"),
-    ('e', "èéêëēėęěеЕεΕÈÉÊËє"),
-    ('g', "ğǧɡԍ"),
-    ('h', "һНΗн"),
-    ('i', "ìíîïīįıіІιΙÌÍÎÏ"),
-    ('j', "јЈ"),
-    ('k', "кКκΚ"),
-    ('l', "łӏⅼ"),
-    ('m', "мМΜ"),
-    ('n', "ñńňΝηñÑ"),
-    ('o', "òóôõöøōоОοΟÒÓÔÕÖ"),
-    ('p', "рРρΡ"),
-    ('q', "ԛ"),
-    ('r', "řгᴦ"),
-    ('s', "śšşѕЅ"),
-    ('t', "ťţтТτΤ"),
-    ('u', "ùúûüūůυÙÚÛÜ"),
-    ('v', "νѵ"),
-    ('w', "ŵԝѡ"),
+const LOOKS_LIKE: [(char, &str); 26] = [
+    ('a', "àáâãäåāăąǎаαÀÁÂÃÄÅАΑɑᴀ"),
+    ('b', "ВвΒƅЬьʙ"),
+    ('c', "çćčϲсСϹᴄ"),
+    ('d', "ďđԁᴅ"),
+    ('e', "èéêëēėęěеЕεΕÈÉÊËєᴇ"),
+    ('f', "ꜰ"),
+    ('g', "ğǧɡԍɢ"),
+    ('h', "һНΗнʜ"),
+    ('i', "ìíîïīįıіІιΙÌÍÎÏɪ"),
+    ('j', "јЈᴊ"),
+    ('k', "кКκΚᴋ"),
+    ('l', "łӏⅼʟ"),
+    ('m', "мМΜᴍ"),
+    ('n', "ñńňΝηñÑɴ"),
+    ('o', "òóôõöøōоОοΟÒÓÔÕÖᴏ"),
+    ('p', "рРρΡᴘ"),
+    ('q', "ԛǫ"),
+    ('r', "řгᴦʀ"),
+    ('s', "śšşѕЅꜱ"),
+    ('t', "ťţтТτΤᴛ"),
+    ('u', "ùúûüūůυÙÚÛÜᴜ"),
+    ('v', "νѵᴠ"),
+    ('w', "ŵԝѡᴡ"),
     ('x', "хХχΧ"),
-    ('y', "ýÿуУγΥ"),
+    ('y', "ýÿуУγΥʏ"),
+    ('z', "ᴢ"),
 ];
 
 #[cfg(test)]

@@ -104,3 +104,58 @@ pub(super) fn decoded(text: &str, steps: &mut u64) -> Vec<String> {
     })
     .collect()
 }
+
+/// Beginnings of escapes that stand for one character, each with the base of the number that
+/// follows, the most digits of the number, and the end of the escape.
+const ESCAPES: [(&str, u32, usize, &str); 7] = [
+    ("&#x", 16, 6, ";"),
+    ("&#X", 16, 6, ";"),
+    ("&#", 10, 7, ";"),
+    ("\\u", 16, 4, ""),
+    ("\\x", 16, 2, ""),
+    ("%", 16, 2, ""),
+    ("=", 16, 2, ""),
+];
+
+/// Returns the text with the escapes of HTML, JSON, URLs and quoted-printable decoded; `None` if it
+/// has none.
+pub(super) fn unescaped(text: &str, steps: &mut u64) -> Option<String> {
+    *steps += text.len() as u64;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut found = false;
+    while let Some(at) = rest.find(['&', '\\', '%', '=']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (decoded, length) = escape(rest).unwrap_or((None, 0));
+        if length == 0 {
+            let plain = rest.chars().next().map_or(0, char::len_utf8);
+            out.push_str(&rest[..plain]);
+            rest = &rest[plain..];
+            continue;
+        }
+        found = true;
+        out.extend(decoded);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    found.then_some(out)
+}
+
+/// Returns the character of the escape at the beginning of a text and the escape's length. A soft
+/// line break of quoted-printable (`=` before a line end) has no character.
+fn escape(text: &str) -> Option<(Option<char>, usize)> {
+    if text.starts_with("=\n") {
+        return Some((None, 2));
+    }
+    ESCAPES.iter().find_map(|(begin, base, digits_max, end)| {
+        let number = text.strip_prefix(begin)?;
+        let digits = number.chars().take(*digits_max).take_while(|c| c.is_digit(*base)).count();
+        let fits = if end.is_empty() { digits == *digits_max } else { digits > 0 };
+        if !fits || !number[digits..].starts_with(end) {
+            return None;
+        }
+        let code = u32::from_str_radix(&number[..digits], *base).ok()?;
+        Some((char::from_u32(code), begin.len() + digits + end.len()))
+    })
+}

@@ -139,7 +139,8 @@ pub fn scan(text: &str) -> Scan {
     let mut found = [false; RULES.len()];
     let mut steps = look(looked, &mut found);
     let mut behind = [false; RULES.len()];
-    for decoded in hidden::decoded(looked, &mut steps) {
+    let unescaped = hidden::unescaped(looked, &mut steps);
+    for decoded in hidden::decoded(looked, &mut steps).into_iter().chain(unescaped) {
         steps += look(&decoded, &mut behind);
     }
     for (at, rule) in RULES.iter().enumerate() {
@@ -228,7 +229,6 @@ pub fn shares_run<'t>(text: &str, others: impl Iterator<Item = &'t str>, known: 
     !new.is_empty() && others.any(shares)
 }
 
-#[cfg(test)]
 /// Number of consecutive characters, spaces not counted, that a text for the core may share with a
 /// text from outside. A shorter text is rarely a whole instruction.
 const OUTSIDE_RUN_CHARS: usize = 24;
@@ -279,4 +279,5 @@ fn letters(text: &str) -> Vec<char> {
     found
 }
 
+#[cfg(test)]
 mod tests;
