@@ -159,6 +159,56 @@ async fn what_is_too_old_goes_everywhere_and_the_rest_still_proves_itself() {
     assert_ne!(code, 0, "{report:#}");
 }
 
+/// Waits until a query finds no row.
+async fn until_none(database: &Database, query: &str) {
+    for _ in 0..LOOKS_MAX {
+        if database.rows(query, json!({})).await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("{:#?}", database.rows(query, json!({})).await);
+}
+
+#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_from_an_old_text_goes_with_it_and_an_event_says_so() {
+    let home = Home::new();
+    let _server = home.serve_with("vctx.sock", &lived(DAYS)).await;
+    let database = home.database_inside();
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "My number at Quoxquay is 555 0199.").await;
+    ada.append("assistant", "I noted Quoxquay.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let state = ada.state().await;
+    assert!(state["summary"]["content"].to_string().contains("Quoxquay"), "{state:#}");
+    // The next version of the core has the same summary, and the search puts copies into the
+    // window.
+    ada.done("store_core", &json!({"block_id": "plan", "content": "Sail."})).await;
+    let found = ada.done("search_recall", &json!({"query": "Quoxquay"})).await;
+    assert!(ada.context().await["messages"].to_string().contains("555 0199"), "{found}");
+    ada.append("user", "What now?").await;
+    let tokens = ada.state().await["queue"]["tokens"].as_u64();
+    for collection in ["messages", "recall_log", "core_memory", "core_versions", "idempotency"] {
+        let query = format!(
+            "FOR d IN {collection} FILTER CONTAINS(TO_STRING(d), 'Quoxquay') OR CONTAINS(TO_STRING(d), '0199') RETURN d"
+        );
+        until_none(&database, &query).await;
+    }
+    let state = ada.state().await;
+    assert_eq!(state["queue"]["count"], 1, "only the last message is in the window: {state:#}");
+    assert!(state["queue"]["tokens"].as_u64() < tokens, "{state:#}");
+    let window = ada.context().await["messages"].to_string();
+    assert!(window.contains("What now?") && !window.contains("0199"), "{window}");
+    let events = ada.wire.get(&format!("{}/events?limit=1000", ada.path())).await.ok();
+    let events = events["events"].as_array().expect("events").iter();
+    let renewed: Vec<&Value> =
+        events.map(|one| &one["details"]).filter(|one| one["reason"] == "retention").collect();
+    assert!(!renewed.is_empty(), "a summary is never changed silently");
+    assert_eq!(renewed.last().map(|one| &one["revision"]), Some(&state["summary"]["revision"]));
+    home.assert_verified("vctx.sock", "ada");
+}
+
 #[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_leaves_whole_writes_and_the_rest_goes_on() {

@@ -278,6 +278,19 @@ pub struct Summary {
     /// Whether block tags in the summary are escaped when the window is rendered.
     #[serde(default, skip_serializing_if = "is_false")]
     pub escaped: bool,
+    /// Position of the first message from which the summary was made. `None` in a summary of an
+    /// earlier program version, which may have been made from any evicted message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seq: Option<u64>,
+}
+
+impl Core {
+    /// Whether the summary was made from a message whose text retention has removed.
+    pub fn summary_has_expired(&self) -> bool {
+        let summary = &self.queue_head_summary;
+        let first_seq = summary.first_seq.unwrap_or(1);
+        !summary.content.is_empty() && self.expired.through_seq >= first_seq
+    }
 }
 
 /// The queue, as a range of the agent's log.
@@ -296,6 +309,10 @@ pub struct Queue {
     /// Seq of the newest tainted message that entered the queue; 0 if no tainted message did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tainted_seq: u64,
+    /// Seq of the newest message in the queue with text from outside; 0 if there was none since the
+    /// server began to record this.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_seq: u64,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -309,10 +326,6 @@ fn is_false(flag: &bool) -> bool {
 /// A tool call in the queue without a result. Chat formats refuse a tool call without a result, so
 /// a placeholder message follows such a call in the window until the result arrives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    /// Seq of the newest message in the queue with text from outside; 0 if there was none since the
-    /// server began to record this.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub outside_seq: u64,
 pub struct OpenCall {
     /// Id of the call without a result.
     pub id: String,

@@ -4,6 +4,7 @@
 mod audit;
 mod capture;
 mod chain;
+mod expire;
 mod flush;
 mod forget;
 mod overflow;
@@ -21,7 +22,6 @@ pub use self::promote::Promotion;
 pub use self::prompt::Outcome as PromptOutcome;
 use super::heartbeat::{self, Intent};
 use super::question::Answers;
-use super::retention::Due;
 use super::stages::{Stage, Stages};
 use super::step::{Step, Stop};
 use super::summary::SummarySettings;
@@ -33,7 +33,7 @@ use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
-use crate::memory::change::{Change, Evict, Expire, Part, RecallEdge, Recount};
+use crate::memory::change::{Change, Evict, Part, RecallEdge, Recount};
 use crate::memory::conversation::ThreadPosition;
 use crate::memory::core::{Core, RemovedBlock};
 use crate::memory::edges::{Cite, cited_digest, joined_key};
@@ -338,32 +338,6 @@ impl<'a> Draft<'a> {
                 created_at: message.created_at.clone(),
             }));
         }
-    }
-
-    /// Removes the texts that are due for removal by retention, and returns the number of messages
-    /// that lost their text.
-    pub fn expire(&mut self, due: &Due) -> u64 {
-        let messages = due.messages.iter().map(|one| one.key.clone());
-        let keys: Vec<String> = messages.chain(due.copies.iter().cloned()).collect();
-        let expired = &mut self.after.expired;
-        if let Some(place) = due.settled(expired.through_seq) {
-            expired.through_seq = place.seq;
-            expired.through_at.clone_from(&place.at);
-        }
-        let count = keys.len() as u64;
-        expired.messages += count;
-        if let Some(last) = due.versions.last() {
-            expired.through_version = last.version;
-        }
-        self.parts.push(Part::Expire(Expire {
-            keys,
-            seqs: due.messages.iter().map(|one| one.seq).collect(),
-            versions: due.versions.iter().map(|one| one.key.clone()).collect(),
-            answers: due.answers.clone(),
-            expired_at: self.after.updated_at.clone(),
-            forgotten_version: None,
-        }));
-        count
     }
 
     /// Writes a message to recall storage, but not to the queue. Returns the message's key and

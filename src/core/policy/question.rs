@@ -117,6 +117,11 @@ pub enum Question {
         /// Texts from before this time exceed the retention age.
         before: String,
     },
+    /// Evicted messages that still have their texts, from a time on.
+    Evicted {
+        /// Time in ISO 8601 form.
+        since: String,
+    },
     /// All rows that a forget operation would remove.
     Forget(Box<ForgetAsked>),
     /// The progress of a forget operation.
@@ -318,6 +323,8 @@ answers! {
     lasting dated: DatedFound;
     /// Texts that are older than the retention policy allows.
     passing due: Due;
+    /// Evicted messages that still have their texts, oldest first.
+    passing evicted: Vec<Message>;
     /// All rows that a forget operation would remove.
     passing forget: ForgetFound;
     /// The progress of a forget operation.

@@ -37,6 +37,16 @@ impl Retention {
         }
     }
 
+    /// Returns the time after which texts stay for at least another tenth of their lifetime, ISO
+    /// 8601; empty without retention. A summary that is made again leaves older texts out, so it is
+    /// made again about ten times within a lifetime, not for each message.
+    pub fn fresh(&self, unix_ms: u64) -> String {
+        match self.recall_ttl_s() {
+            Some(ttl_s) => iso8601(unix_ms.saturating_sub(ttl_s.saturating_mul(900))),
+            None => String::new(),
+        }
+    }
+
     /// Returns a description of the invalid value, or `None` if the retention policy is valid.
     pub fn fault(&self) -> Option<String> {
         let days = self.recall_ttl_days;
@@ -54,6 +64,9 @@ pub struct Due {
     pub messages: Vec<DueMessage>,
     /// Keys of the evicted copies of messages whose text is due for removal.
     pub copies: Vec<String>,
+    /// Copies in the window of messages whose text is due for removal.
+    #[serde(default)]
+    pub shown: Vec<ShownCopy>,
     /// Stored core versions whose summaries are due for removal.
     pub versions: Vec<DueVersion>,
     /// Keys of stored answers that are due for removal.
@@ -70,6 +83,15 @@ pub struct DueMessage {
     pub key: String,
     /// Position of the message.
     pub seq: u64,
+}
+
+/// A copy in the window of a message whose text is due for removal.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ShownCopy {
+    /// Key of the copy.
+    pub key: String,
+    /// Rendered cost of the copy, in tokens.
+    pub token_estimate: u64,
 }
 
 /// A stored core version (a row of `core_versions`) whose summary is due for removal.

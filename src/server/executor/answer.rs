@@ -100,6 +100,9 @@ impl Executor {
             Question::Due { before } => {
                 answers.due = Some(store::due(ro, scope, core, &before).await?);
             }
+            Question::Evicted { since } => {
+                answers.evicted = Some(store::evicted(ro, scope, core, &since).await?);
+            }
             Question::Forget(asked) => {
                 answers.forget = Some(self.forget_found(scope, core, &asked).await?);
             }

@@ -34,10 +34,11 @@ impl Executor {
     /// Removes some due texts of an agent. Returns `true` if any texts were removed; in this case,
     /// more texts may be due.
     pub async fn expire(&self, agent: &DueAgent, actor: &Actor) -> Result<bool> {
-        let before = self.retention.before(self.kernel.clock.unix_ms());
+        let now = self.kernel.clock.unix_ms();
+        let (before, fresh) = (self.retention.before(now), self.retention.fresh(now));
         let arguments = [("before", json!(before))];
         let whose = whose(actor, &agent.tenant, &agent.key);
-        let request = CallRequest::internal(whose, ExpireRecall { before }, arguments);
+        let request = CallRequest::internal(whose, ExpireRecall { before, fresh }, arguments);
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["wrote"] == true)
     }

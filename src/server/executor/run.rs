@@ -287,6 +287,7 @@ impl<'a> Run<'a> {
                         | Question::Schedule { .. }
                         | Question::Dated(_)
                         | Question::Due { .. }
+                        | Question::Evicted { .. }
                         | Question::Forget(_)
                         | Question::ForgetStep { .. }
                         | Question::Trace(_)

@@ -83,7 +83,7 @@ pub use reindex::{
     describe_manifests, drop_vector_indexes, lagging, left_vectors, note_embedded, patch_setting,
     reindex_counts, stale_manifests, switch_setting, under_way, write_vectors,
 };
-pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use retention::{DueAgent, due, due_agents, evicted, keep_ttl_index};
 pub use schedule::{
     CutRun, DueTick, DueTicks, ScheduleOutcome, Schedules, claim_run, due_ticks, end_run,
     looked_at, postpone_tick, put_schedule, remove_schedule, schedule, schedules, skip_tick,

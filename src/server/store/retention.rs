@@ -12,6 +12,7 @@ use super::query::queries;
 use super::transaction::Stream;
 use vctx_core::memory::change::Expire;
 use vctx_core::memory::core::Core;
+use vctx_core::memory::message::Message;
 use vctx_core::policy::Due;
 use vctx_core::trust::Scope;
 
@@ -22,9 +23,13 @@ const EXPIRE_ROWS: u64 = 256;
 /// has removed. This index removes the oldest entries first.
 const EXPIRE_SCAN_ROWS: u64 = 2_048;
 
+/// Maximum number of messages from which a summary is made again: the newest ones.
+const SUMMARY_ROWS: u64 = 512;
+
 queries! {
     AGENTS = "retention_agents",
     DUE = "retention_due",
+    EVICTED = "message_evicted",
     EXPIRE = "message_expire",
 }
 
@@ -60,6 +65,16 @@ pub async fn due(ro: &Ro, scope: &Scope, core: &Core, before: &str) -> Result<Du
         scan = EXPIRE_SCAN_ROWS
     );
     Ok(ro.row(DUE, binds).await?.unwrap_or_default())
+}
+
+/// Returns the newest evicted messages of an agent that still have their texts and are not older
+/// than a time, oldest first.
+pub async fn evicted(ro: &Ro, scope: &Scope, core: &Core, since: &str) -> Result<Vec<Message>> {
+    let head_seq = core.queue.head_seq;
+    let binds = binds!(scope; since, head_seq, limit = SUMMARY_ROWS);
+    let mut messages: Vec<Message> = ro.rows(EVICTED, binds).await?;
+    messages.reverse();
+    Ok(messages)
 }
 
 /// Removes due texts inside a running transaction. Returns `false` if the database no longer has

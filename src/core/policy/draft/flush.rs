@@ -154,7 +154,7 @@ impl Draft<'_> {
                 return Err(self.summary_question(of, leaving, flush.may_wait).into());
             };
             details.clone_from(&summary.details);
-            let is_new = self.take_summary(&summary.content, cap);
+            let is_new = self.take_summary(&summary.content, cap, leaving);
             if !is_new && lost(&self.before.queue_head_summary, &details) {
                 details.insert("drift_alarm".into(), true.into());
                 details.insert("alarm".into(), LOST.into());
@@ -357,7 +357,7 @@ impl Draft<'_> {
 
     /// Stores a summary, truncated to its maximum size. If nothing of the new text fits, the old
     /// summary remains and the function returns false.
-    fn take_summary(&mut self, content: &str, cap: u64) -> bool {
+    fn take_summary(&mut self, content: &str, cap: u64, leaving: &[Message]) -> bool {
         let counter = self.around.counter;
         let old = &self.before.queue_head_summary;
         let (mut text, mut token_estimate) = cut_to(counter, content, cap);
@@ -365,6 +365,10 @@ impl Draft<'_> {
         if !is_new {
             (text, token_estimate) = cut_to(counter, &old.content, cap);
         }
+        let first_seq = match old.content.is_empty() {
+            true => leaving.first().map(|message| message.seq),
+            false => old.first_seq,
+        };
         self.after.queue_head_summary = Summary {
             escaped: has_block_markup(&text),
             content: text,
@@ -372,6 +376,7 @@ impl Draft<'_> {
             revision: old.revision + 1,
             changed_at_version: self.after.version,
             kept: Some(version_key(&self.after.agent_id, self.after.version)),
+            first_seq,
         };
         is_new
     }
@@ -379,7 +384,7 @@ impl Draft<'_> {
 
 /// Truncates a text at line ends until its rendered cost is at most `cap` tokens. Returns the
 /// truncated text and its cost.
-fn cut_to(counter: &dyn TokenCounter, content: &str, cap: u64) -> (String, u64) {
+pub(super) fn cut_to(counter: &dyn TokenCounter, content: &str, cap: u64) -> (String, u64) {
     let mut text = content.trim().to_owned();
     let mut cost = summary_cost(counter, &text);
     let mut tries = 0;
