@@ -6,7 +6,7 @@ use super::Draft;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Part;
-use crate::memory::event::{EventType, PROMPT_VARIANCE};
+use crate::memory::event::{EventType, PROMPT_VARIANCE, named};
 use crate::memory::prompt::{
     Prompt, PromptEnd, PromptInput, RenderedPrompt, SentPrompt, ToolSet, ended, prompt_key,
 };
@@ -113,7 +113,8 @@ impl Draft<'_> {
             ended_at: iso8601(self.around.unix_ms),
         };
         if end.variance_flag {
-            let details = json!({"code": PROMPT_VARIANCE, "turn": asked.turn, "model": asked.model, "token_estimate": asked.token_estimate,
+            let model = named(&self.after.agent_id, &asked.model);
+            let details = json!({"code": PROMPT_VARIANCE, "turn": asked.turn, "model": model, "token_estimate": asked.token_estimate,
                 "usage": outcome.usage, "counted_permille": counted,
                 "factor_permille": factor_permille(&self.after.learned, &asked.model)});
             self.event(EventType::Error, details);
