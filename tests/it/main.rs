@@ -76,6 +76,7 @@ mod identifiers;
 mod import;
 mod isolation;
 mod isolation_vectors;
+mod leases;
 mod ledger;
 mod load;
 mod mcp;

@@ -174,7 +174,7 @@ pub async fn end_move(rw: &Rw, scope: &Scope, by: &str) -> Result<bool> {
 
 /// Returns the moves whose lease has expired.
 pub async fn due_moves(ro: &Ro) -> Result<Vec<DueMove>> {
-    ro.rows(DUE, binds!(none; limit = MOVES_DUE_MAX)).await
+    ro.rows(DUE, binds!(none; limit = MOVES_DUE_MAX, lease_ms = MOVE_LEASE_MS)).await
 }
 
 /// Returns the progress of an agent's move, as seen in one database. Reads on the write socket,

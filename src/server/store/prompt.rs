@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::db::{Ro, binds};
 use super::fault::Result;
 use super::query::queries;
+use vctx_core::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::prompt::{Prompt, Texts, ToolSet};
@@ -47,9 +48,11 @@ pub struct LoadedPrompt {
     pub queue: Vec<Message>,
 }
 
-/// Returns the runs whose lease ended before `now_ms`, the oldest first.
+/// Returns the runs whose lease ended before `now_ms`, or ends later than any lease can, the oldest
+/// first.
 pub async fn expired_runs(ro: &Ro, now_ms: u64, limit: u64) -> Result<Vec<ExpiredRun>> {
-    ro.rows(EXPIRED, binds!(none; now_ms, limit)).await
+    let latest_ms = now_ms + LEASE_MS_BOUNDS.1 + CLOCK_SKEW_MS_MAX;
+    ro.rows(EXPIRED, binds!(none; now_ms, latest_ms, limit)).await
 }
 
 /// Loads a prompt with all its parts in one request.

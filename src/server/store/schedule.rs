@@ -12,7 +12,7 @@ use super::fault::Result;
 use super::ledger::{Touched, Written, salt};
 use super::query::{Query, queries};
 use super::transaction::Stream;
-use crate::limits::SCHEDULES_PER_AGENT_MAX;
+use crate::limits::{SCHEDULES_PER_AGENT_MAX, TICK_RUN_LEASE_MS};
 use vctx_core::memory::schedule::{Schedule, TickResult, TickRun};
 use vctx_core::policy::ScheduleSeen;
 use vctx_core::trust::Scope;
@@ -147,7 +147,7 @@ pub async fn remove_schedule(rw: &Rw, scope: &Scope, name: &str) -> Result<bool>
 
 /// Returns due ticks and abandoned runs, the oldest first.
 pub async fn due_ticks(ro: &Ro, limit: u64) -> Result<DueTicks> {
-    Ok(ro.row(DUE, binds!(none; limit)).await?.unwrap_or_default())
+    Ok(ro.row(DUE, binds!(none; limit, lease_ms = TICK_RUN_LEASE_MS)).await?.unwrap_or_default())
 }
 
 /// Advances a schedule to its next tick, inside a running transaction. Returns `false` if the
