@@ -13,9 +13,11 @@ use crate::data::Trainer;
 use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
+use crate::expr::Room;
 use crate::limits::{
-    COLLECTION_LOCK_WAIT_MS, KEY_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX,
-    SWEEP_INTERVAL_MS, TTL_INTERVAL_MS, VECTOR_CACHE_BYTES, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
+    COLLECTION_LOCK_WAIT_MS, KEY_LOCK_WAIT_MS, MEMTABLE_BYTES, QUERIES_BYTES_MAX,
+    REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS, TTL_INTERVAL_MS, VECTOR_CACHE_BYTES,
+    VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
@@ -60,6 +62,9 @@ pub struct Options {
     pub faults: bool,
     /// Maximum size in bytes of the vector cache, which all vector indexes share.
     pub vector_cache_bytes: u64,
+    /// Maximum number of bytes that all queries, open cursors and answers use together (arangod:
+    /// `--query.global-memory-limit`).
+    pub queries_bytes_max: u64,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
     /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec`, 1000).
@@ -86,6 +91,7 @@ impl Default for Options {
             role: Role::Single,
             faults: false,
             vector_cache_bytes: vector_cache_bytes(),
+            queries_bytes_max: QUERIES_BYTES_MAX,
             ttl_interval_ms: TTL_INTERVAL_MS,
             view_commit_ms: VIEW_COMMIT_MS,
             memtable_bytes: MEMTABLE_BYTES,
@@ -156,6 +162,7 @@ impl Engine {
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
             vectors: Vectors::new(options.vector_cache_bytes),
+            room: Room::new(options.queries_bytes_max),
         });
         let catalog = Arc::new(Catalog::load(&*snapshot, options.release)?);
         drop(snapshot);
@@ -188,6 +195,11 @@ impl Engine {
         engine.housekeeper = Some(engine.keep_house()?);
         engine.trainer = Some(engine.train_vectors()?);
         Ok(Arc::new(engine))
+    }
+
+    /// The memory of all queries and answers together.
+    pub(crate) fn room(&self) -> &Arc<Room> {
+        &self.resources.room
     }
 
     /// The options with which the engine was opened.

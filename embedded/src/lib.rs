@@ -61,6 +61,7 @@
 //! These parts are in folders named `conformance`; in builds without the feature, files named
 //! `absent` replace these folders.
 
+pub mod bound;
 mod catalog;
 pub mod compat;
 mod data;

@@ -1,5 +1,6 @@
 //! Limits of all queues, waits, batches and buffers of the engine, as named constants.
 
+crate::bound::bounds! {
 /// Maximum length of one key in the store, in bytes (the journal stores key lengths in 16 bits).
 pub const KEY_BYTES_MAX: usize = 65_000;
 /// Maximum length of a document key (`_key`) in bytes, which is ArangoDB's limit.
@@ -28,6 +29,8 @@ pub const OPEN_FILES_MAX: usize = 400;
 /// thread, the first thread puts each compaction back into the queue while other threads work
 /// (fjall 3.1, `worker_tick`). That busy loop occupies a whole processor.
 pub const STORE_THREADS: usize = 1;
+/// Default of the maximum memory of all queries, open cursors and answers together, in bytes.
+pub const QUERIES_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of transactions merged into one journal write.
 pub const GROUP_COMMITS_MAX: usize = 256;
 /// Maximum number of bytes merged into one journal write (a larger transaction is written alone).
@@ -198,3 +201,4 @@ pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
 pub const VIEW_CLOSE_MS: u64 = 5_000;
 /// Maximum number of computed values of one collection (ArangoDB: no limit).
 pub const COMPUTED_VALUES_MAX: usize = 256;
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{Code, Error, Result};
-use crate::expr::Memory;
+use crate::expr::{Memory, Share};
 
 /// Number of rows between two checks of the clock.
 const ROWS_PER_LOOK: u32 = 256;
@@ -44,10 +44,15 @@ impl DerefMut for Budget {
 impl Budget {
     /// Returns the budget of a query. A `memory_limit` of 0 bytes means the engine's default limit,
     /// and a `max_runtime_s` of 0 seconds means no deadline. Setting `kill` ends the query.
-    pub fn new(memory_limit: u64, max_runtime_s: f64, kill: Option<Arc<AtomicBool>>) -> Self {
+    pub fn new(
+        memory_limit: u64,
+        max_runtime_s: f64,
+        kill: Option<Arc<AtomicBool>>,
+        share: Share,
+    ) -> Self {
         let deadline = (max_runtime_s > 0.0)
             .then(|| Instant::now() + Duration::from_secs_f64(max_runtime_s.min(RUNTIME_S_MAX)));
-        Self { memory: Memory::new(memory_limit), deadline, kill, rows: 0 }
+        Self { memory: Memory::new(memory_limit).within(share), deadline, kill, rows: 0 }
     }
 
     /// Counts a row of the query; returns error 1500 after the query's deadline.

@@ -32,7 +32,7 @@ pub trait Host {
 }
 
 /// Maximum number of items in the list of a range `a..b`.
-const RANGE_ITEMS_MAX: i64 = 10_000_000;
+const RANGE_ITEMS_MAX: i64 = 2_000_000;
 
 /// Evaluates an expression.
 pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {

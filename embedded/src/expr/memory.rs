@@ -1,5 +1,6 @@
 //! Counts the memory of one query's rows and values.
 
+use super::room::Share;
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
@@ -15,6 +16,8 @@ pub struct Memory {
     bytes: u64,
     made: u64,
     peak: u64,
+    /// The query's part of the memory of all queries; `None` outside of a running query.
+    share: Option<Share>,
 }
 
 impl Memory {
@@ -22,7 +25,18 @@ impl Memory {
     /// limit.
     pub fn new(limit: u64) -> Self {
         let bytes_max = if limit == 0 { QUERY_BYTES_MAX } else { limit.min(QUERY_BYTES_MAX) };
-        Self { bytes_max, bytes: 0, made: 0, peak: 0 }
+        Self { bytes_max, bytes: 0, made: 0, peak: 0, share: None }
+    }
+
+    /// Also counts the memory in a share of the memory of all queries.
+    #[must_use]
+    pub fn within(self, share: Share) -> Self {
+        Self { share: Some(share), ..self }
+    }
+
+    /// Takes the share out of the counter, for rows that live longer than their query.
+    pub fn take_share(&mut self) -> Option<Share> {
+        self.share.take()
     }
 
     /// Returns the memory counter of an expression that is evaluated outside of a running query.
@@ -61,14 +75,14 @@ impl Memory {
         self.made = self.made.min(made);
     }
 
-    fn check(&self, bytes: u64) -> Result<()> {
+    fn check(&mut self, bytes: u64) -> Result<()> {
         if bytes > self.bytes_max {
             return Err(Error::new(
                 Code::ResourceLimit,
                 "query would use more memory than allowed",
             ));
         }
-        Ok(())
+        self.share.as_mut().map_or(Ok(()), |share| share.grow_to(bytes))
     }
 
     /// Returns the bytes counted now, as an argument of [`Memory::release_to`].

@@ -7,9 +7,11 @@ mod expr;
 mod fold;
 mod memory;
 mod print;
+mod room;
 
 pub use eval::{Host, Row, eval, truth};
 pub use expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, Register};
 pub use fold::{fold, known};
 pub use memory::Memory;
 pub use print::print;
+pub use room::{Room, Share};

@@ -69,7 +69,7 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 /// Maximum number of items that RANGE or `..` may produce.
-pub(super) const RANGE_ITEMS_MAX: f64 = 10_000_000.0;
+pub(super) const RANGE_ITEMS_MAX: f64 = 2_000_000.0;
 /// Maximum number of items of all lists of one call together.
 const ITEMS_MAX: usize = 2 * RANGE_ITEMS_MAX as usize;
 /// Maximum number of items for which a linear search is faster than an ordered set.

@@ -8,7 +8,7 @@ use fancy_regex::{Captures, Regex};
 
 use super::table::{Function, pure};
 use super::{Call, Warnings};
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
 /// The AQL functions that this file implements.
@@ -27,8 +27,10 @@ const READY_MAX: usize = 256;
 /// Maximum number of backtracking steps of one match. If a match needs more steps, the expression
 /// is treated as invalid; ArangoDB has similar limits.
 const BACKTRACKS_MAX: usize = 1_000_000;
+/// Maximum number of parts into which a function splits a text.
+const PARTS_MAX: usize = 1_000_000;
 /// Maximum length of the result of a replacement, in bytes.
-const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of parts that one step of ICU's split returns; if it is reached, the last part is
 /// the rest of the text.
 const SPLIT_STEP: usize = 16;
@@ -229,7 +231,7 @@ fn replace(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
             return invalid(call);
         }
         if out.len() > TEXT_BYTES_MAX {
-            return Err(crate::error::Error::of(Code::ResourceLimit));
+            return Err(Error::of(Code::ResourceLimit));
         }
         behind = whole.end;
     }
@@ -356,7 +358,8 @@ fn split_by_regex(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
     let (text, regex) = ready(a, 2);
     let each = a[1].to_text().is_empty();
-    match regex.and_then(|regex| parts(&regex, &text, each, limit)) {
+    match regex.and_then(|regex| parts(&regex, &text, each, limit.min(PARTS_MAX + 1))) {
+        Some(parts) if parts.len() > PARTS_MAX => Err(Error::of(Code::ResourceLimit)),
         Some(parts) => Ok(Value::array(parts)),
         None => invalid(call),
     }
@@ -386,7 +389,8 @@ fn split(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     };
     let text = a[0].to_text();
     let regex = Regex::new(&pattern).ok();
-    match regex.and_then(|regex| parts(&regex, &text, each, limit)) {
+    match regex.and_then(|regex| parts(&regex, &text, each, limit.min(PARTS_MAX + 1))) {
+        Some(parts) if parts.len() > PARTS_MAX => Err(Error::of(Code::ResourceLimit)),
         Some(parts) => Ok(Value::array(parts)),
         None => invalid(call),
     }

@@ -81,7 +81,7 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 /// Maximum length of a function's result, in bytes.
-const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum length of the result of REPEAT, in bytes (ArangoDB's limit).
 const REPEAT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum length of an argument of LEVENSHTEIN_DISTANCE, in characters.
@@ -118,10 +118,10 @@ fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>, separator: &str) -> Res
         if number > 0 {
             out.push_str(separator);
         }
-        out.push_str(text.as_ref());
-        if out.len() > TEXT_BYTES_MAX {
+        if out.len() + text.as_ref().len() > TEXT_BYTES_MAX {
             return Err(Error::of(Code::ResourceLimit));
         }
+        out.push_str(text.as_ref());
     }
     Ok(out.into())
 }

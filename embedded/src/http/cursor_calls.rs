@@ -32,19 +32,22 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let is_stream = flag(body.attribute("options").attribute("stream"));
     let with_count = flag(body.attribute("count")) && !is_stream;
     let mut ran = queries::run(call, &query)?;
-    let rows = std::mem::take(&mut ran.answer.rows);
+    let (rows, share) = (std::mem::take(&mut ran.answer.rows), ran.answer.share.take());
     let extra = queries::extra(&ran, &body.attribute("options").attribute("profile")).into();
     let bytes = ran.answer.stats.peak_memory_usage;
     if rows.len() <= batch_size {
         let count = with_count.then_some(rows.len());
         let batch = Batch { rows, next_batch: None, count, extra, shared: ran.shared.take() };
         ran.finish()?;
-        return Ok(reply(201, None, bytes, &batch));
+        let reply = reply(201, None, bytes, &batch);
+        drop((batch, share));
+        return Ok(reply);
     }
     let cursor = Cursor {
         owner: call.caller.name().to_owned(),
         database: call.db().to_owned(),
         bytes,
+        _share: share,
         rows: Arc::new(rows),
         batch_size,
         ttl: Duration::from_secs_f64(ttl.min(CURSOR_TTL_S_MAX)),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Code, Error, Result};
+use crate::expr::Share;
 use crate::txn::Lent;
 use crate::value::Value;
 
@@ -22,6 +23,8 @@ pub(super) struct Cursor {
     pub(super) rows: Arc<Vec<Value>>,
     /// The query's peak memory in bytes, an upper bound for the size of the rows.
     pub(super) bytes: u64,
+    /// The memory of the rows, as a part of the memory of all queries.
+    pub(super) _share: Option<Share>,
     /// Maximum number of rows in a batch, at least 1.
     pub(super) batch_size: usize,
     /// Time after a fetched batch until the cursor expires.
@@ -225,6 +228,7 @@ mod tests {
             database: "d".into(),
             rows: Arc::new((1..=rows).map(Value::Int).collect()),
             bytes: 100,
+            _share: None,
             batch_size: 2,
             ttl: Duration::from_millis(ttl_ms),
             allow_retry,

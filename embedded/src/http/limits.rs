@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+crate::bound::bounds! {
 /// Maximum number of open connections of one listener; further connections wait in the socket's
 /// backlog.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
@@ -49,7 +50,6 @@ pub(super) const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 pub(super) const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Interval at which expired cursors are removed.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
 /// Maximum number of cursors of one listener; a further cursor is refused with 500/32.
 pub(super) const CURSORS_MAX: usize = 1024;
 /// Maximum total size of the cursors of one listener, in bytes; a cursor counts with the peak
@@ -59,7 +59,6 @@ pub(super) const CURSOR_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
 /// Maximum `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
-
 /// Maximum number of documents in the list of one request.
 pub(super) const ARRAY_MAX: usize = 1_000_000;
 /// Number of documents that a handler reads in one batch of a scan (truncate in a transaction,
@@ -70,7 +69,6 @@ pub(super) const READ_STREAMS_MAX: usize = 65_536;
 /// Maximum number of collections in the `collections` object of a stream transaction (ArangoDB:
 /// 2048 per query).
 pub(super) const DECLARED_MAX: usize = 2048;
-
 /// Number of SHA-256 rounds to hash a password.
 pub(super) const PASSWORD_ROUNDS: u32 = 20_000;
 /// Maximum number of verified Basic credentials in the cache.
@@ -95,3 +93,4 @@ pub(super) const FAULT_TIMES_MAX: u64 = 10_000;
 pub(super) const TOKENS_MAX: usize = 256;
 /// Default lifetime of an access token in seconds (365 days).
 pub(super) const TOKEN_S: u64 = 31_536_000;
+}

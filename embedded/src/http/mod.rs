@@ -41,4 +41,5 @@ mod view_body;
 mod views;
 
 pub use auth::{Auth, AuthSettings};
+pub use limits::ALL as LIMITS;
 pub use server::{Mode, serve};

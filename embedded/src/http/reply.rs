@@ -1,12 +1,15 @@
 //! Builds answers: status, headers, JSON body, and the attributes that ArangoDB adds to successes
 //! and errors.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{self, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 
 use crate::error::Error;
+use crate::expr::{Room, Share};
 use crate::value::{Object, Value, write_text};
 
 /// Builds a `Value` object; keys must be distinct.
@@ -61,6 +64,20 @@ pub(super) struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
     json: bool,
+    /// The memory of the body, as a part of the memory of all answers, until the body is sent.
+    share: Option<Share>,
+}
+
+/// The body of an answer with its share of the memory of all answers.
+struct CountedBody {
+    bytes: Vec<u8>,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for CountedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Reply {
@@ -78,7 +95,7 @@ impl Reply {
 
     /// Returns an answer whose JSON body is already encoded as bytes.
     pub(super) fn json_bytes(status: u16, body: Vec<u8>) -> Self {
-        Self { status, headers: Vec::new(), body, json: true }
+        Self { status, headers: Vec::new(), body, json: true, share: None }
     }
 
     /// Returns an answer with `error: false` and `code`, followed by the attributes of `body`.
@@ -112,7 +129,7 @@ impl Reply {
 
     /// Returns an answer of type `text/plain` without a body.
     pub(super) fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new(), json: false }
+        Self::text(status, String::new())
     }
 
     /// Returns the answer for an error, in the form that ArangoDB uses.
@@ -151,7 +168,7 @@ impl Reply {
 
     /// Returns an answer of type `text/plain` with a body.
     pub(super) fn text(status: u16, body: String) -> Self {
-        Self { status, headers: Vec::new(), body: body.into_bytes(), json: false }
+        Self { json: false, ..Self::json_text(status, body) }
     }
 
     /// Adds a header; ignores a value that HTTP does not allow. `name` must be valid.
@@ -169,9 +186,25 @@ impl Reply {
         self.header("etag", &format!("\"{rev}\""))
     }
 
+    /// Counts the memory of the body until the body is sent. If `refusable` and there is no room,
+    /// returns error 503/21003 instead. The answer of a request that has changed data cannot be
+    /// refused.
+    #[must_use]
+    pub(super) fn counted(self, room: &Arc<Room>, refusable: bool) -> Self {
+        let mut share = Share::of(room);
+        match share.grow_to(self.body.len() as u64) {
+            Err(error) if refusable => Self::error(&error),
+            Ok(()) | Err(_) => Self { share: Some(share), ..self },
+        }
+    }
+
     /// Converts the answer to the response type of `hyper`.
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        let body = match self.share {
+            Some(share) => Bytes::from_owner(CountedBody { bytes: self.body, _share: share }),
+            None => Bytes::from(self.body),
+        };
+        let mut response = Response::new(Full::new(body));
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();

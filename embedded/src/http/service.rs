@@ -35,6 +35,7 @@ pub(super) async fn answer(
         let methods = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
         return Ok(Reply::empty(200).header("allow", methods).into_response());
     }
+    let reads = request.method() == Method::GET;
     Ok(match receive(&front, request).await {
         Ok((head, body, room)) => {
             let whole = body_of(&head.headers, body);
@@ -61,7 +62,8 @@ pub(super) async fn answer(
                 }
                 Err(error) => Err(error),
             };
-            done.unwrap_or_else(|error| Reply::error(&error)).into_response()
+            let reply = done.unwrap_or_else(|error| Reply::error(&error));
+            reply.counted(front.engine.room(), reads).into_response()
         }
         Err(error) => {
             // The body was not read completely, so the connection cannot be reused.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::cache;
 use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
-use crate::expr::Expr;
+use crate::expr::{Expr, Share};
 use crate::functions::Warnings;
 use crate::plan::{Node, Plan, PlanView, RULES, WriteKind, explain, plan, shown, trail};
 use crate::schema::{Collection, Database, Index};
@@ -66,7 +66,7 @@ pub struct Access {
 
 /// A query's answer. It contains all rows, because a query runs completely before the first batch
 /// is sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Answer {
     /// The rows of the result.
     pub rows: Vec<Value>,
@@ -74,6 +74,8 @@ pub struct Answer {
     pub stats: Stats,
     /// Error codes and messages of the query's warnings.
     pub warnings: Vec<(Code, String)>,
+    /// The memory of the rows, as a part of the memory of all queries.
+    pub share: Option<Share>,
 }
 
 /// A planned query with the values of its bind parameters, which can run repeatedly.
@@ -198,6 +200,7 @@ impl Prepared {
                 self.options.memory_limit,
                 self.options.max_runtime_s,
                 self.kill.clone(),
+                Share::of(&transaction.resources().room),
             ),
         };
         let rows = executor.run();
@@ -208,7 +211,8 @@ impl Prepared {
             }
             in_aql(error, "while executing")
         })?;
-        Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
+        let share = executor.budget.take_share();
+        Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept, share })
     }
 
     /// Returns the vector indexes that the plan uses.

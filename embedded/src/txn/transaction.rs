@@ -14,6 +14,7 @@ use super::overlay::Overlay;
 use super::vectors::Vectors;
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
+use crate::expr::Room;
 use crate::schema::{Collection, Database};
 use crate::storage::{Bytes, Snapshot, Store};
 use crate::text::{Hits, Query, Scoring, Views};
@@ -38,6 +39,8 @@ pub(crate) struct Resources {
     /// Maximum wait for another writer of a key, in milliseconds; the options of a write may set a
     /// shorter wait.
     pub(crate) key_wait_ms: u64,
+    /// Memory of all queries and answers together.
+    pub(crate) room: Arc<Room>,
 }
 
 /// Options for beginning a transaction.
