@@ -7,6 +7,8 @@ use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Source};
 use serde::{Deserialize, Serialize};
 
+use super::core_settings::CoreSettings;
+pub use super::place::PlaceSettings;
 use crate::secrets::{password_of, variable_of};
 use vctx_base::telemetry;
 use vctx_core::dialect::{ALL_TOOLS, Dialect};
@@ -37,6 +39,8 @@ pub const DEFAULTS: &str = include_str!("../../deploy/config.example.toml");
 pub struct Config {
     /// Settings of the server's sockets and data directory.
     pub server: ServerSettings,
+    /// Limits of cores.
+    pub core: CoreSettings,
     /// Connection to the database.
     pub store: StoreSettings,
     /// Limits of heartbeats for new agents.
@@ -120,59 +124,6 @@ pub struct StoreSettings {
     /// Databases that store agents, in addition to the home database.
     #[serde(default)]
     pub places: Vec<PlaceSettings>,
-}
-
-/// Connection to a database other than the home database.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlaceSettings {
-    /// Name under which the server knows this database. The name must not change, because the
-    /// directory of agents refers to it.
-    pub name: String,
-    /// Socket of this database for reads. If empty, reads use the socket for writes.
-    #[serde(default)]
-    pub ro_uds: String,
-    /// Database socket for writes.
-    pub rw_uds: String,
-    /// Database user for writes.
-    pub user: String,
-    /// Database user for reads; if empty, the user for writes.
-    #[serde(default)]
-    pub ro_user: String,
-    /// Name of the database in ArangoDB.
-    pub database: String,
-    /// Whether this database accepts new agents.
-    #[serde(default = "yes")]
-    pub takes_new: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl PlaceSettings {
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        for (key, text) in [("ro_uds", &self.ro_uds), ("rw_uds", &self.rw_uds)] {
-            if let Err(fault) = Endpoint::parse(text)
-                && (key == "rw_uds" || !text.is_empty())
-            {
-                faults.push(format!("store.places: {key} of {}: {fault}", self.name));
-            }
-        }
-        for (key, text) in [("user", &self.user), ("database", &self.database)] {
-            if text.is_empty() {
-                faults.push(format!("store.places: {key} of {} is empty", self.name));
-            }
-        }
-        faults
-    }
-
-    /// Returns the suffix of the names of this database's password variables, such as `EAST_1` for
-    /// the database `east-1`.
-    pub(crate) fn variable(&self) -> String {
-        self.name.to_uppercase().replace(['-', '.'], "_")
-    }
 }
 
 impl StoreSettings {
@@ -402,6 +353,7 @@ impl Config {
             Err(fault) => faults.push(format!("chat.{}", fault.message)),
         }
         faults.extend(self.dropin.faults());
+        faults.extend(self.core.fault());
         faults.extend(self.proxy.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }

@@ -1,6 +1,7 @@
 //! Limits of the server's queues, bodies, loops and pages; the name of a limit contains its unit
 //! (`BYTES`, `TOKENS`, `MS`).
 
+crate::bounds! {
 /// Maximum length of a request body, in bytes (2 MiB is twice the text of a 128k-token window). A
 /// longer body gets the status 413.
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -19,6 +20,12 @@ pub const KEY_BYTES_MAX: usize = 256;
 pub const WINDOW_TOKENS_MIN: u64 = 256;
 /// Largest window of an agent, in tokens.
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
+/// Default of `core.blocks_bytes_max`, the maximum length of the texts of all blocks of an agent
+/// together, in bytes. Each change of a block writes a copy of all texts of the core.
+pub const BLOCKS_BYTES_MAX: u64 = 1024 * 1024;
+/// Smallest and largest value of `core.blocks_bytes_max`, in bytes. With the largest, the core is
+/// still smaller than the largest document of the embedded engine, 64 MiB.
+pub const BLOCKS_BYTES: (u64, u64) = (1_024, 32 * 1024 * 1024);
 /// Maximum number of blocks of an agent.
 pub const BLOCKS_MAX: usize = 64;
 /// Maximum number of lines of a block that a tool shows with line numbers. Anthropic's memory tool
@@ -176,3 +183,14 @@ pub const EXPORT_LINE_BYTES_MAX: usize = 128 * 1024 * 1024;
 pub const EXPORT_PIECES_WAITING: usize = 8;
 /// Size of one piece of an export's text, in bytes.
 pub const EXPORT_PIECE_BYTES: usize = 64 * 1024;
+/// Maximum number of connections to the API socket.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// Time within which a client must send the head of a request, in milliseconds.
+pub const HEAD_MS_MAX: u64 = 10_000;
+/// Time in milliseconds for which a client may let the server wait before the server closes the
+/// connection for the sake of other clients.
+pub const CLIENT_GRACE_MS: u64 = 1_000;
+/// Maximum number of bytes that all queries and answers of the engine use together. The engine
+/// counts values without their overhead, so the process grows by up to twice as much.
+pub const ENGINE_QUERIES_BYTES_MAX: u64 = 96 << 20;
+}

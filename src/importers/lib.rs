@@ -14,3 +14,4 @@ mod tell;
 mod write;
 
 pub use command::{Import, run};
+pub use limits::ALL as LIMITS;

@@ -17,5 +17,6 @@ mod transport;
 
 pub use bridge::{Bridge, Settings};
 pub use catalog::listed;
+pub use limits::ALL as LIMITS;
 pub use listen::listen;
 pub use serve::serve;

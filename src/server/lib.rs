@@ -12,3 +12,5 @@ pub mod jobs;
 mod limits;
 pub mod models;
 pub mod store;
+
+pub use limits::ALL as LIMITS;

@@ -1,5 +1,6 @@
 //! Limits shared by several modules of the server.
 
+vctx_core::bounds! {
 /// Maximum length of a request with a complete chat history, in bytes: about ten thousand turns.
 pub(crate) const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Longest wait for one answer of the database, in milliseconds.
@@ -43,10 +44,44 @@ pub(crate) const WHY_SCAN_ROWS: u64 = 20_000;
 pub(crate) const EXPORT_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Number of rows in the first page or batch of an export or import, and maximum number in each
 /// later one.
-pub(crate) const EXPORT_PAGE_ROWS: (u64, u64) = (16, 512);
+pub(crate) const EXPORT_PAGE_ROWS: (u64, u64) = (2, 512);
+/// A page of an export has at most this many times as many rows as the page before.
+pub(crate) const EXPORT_PAGE_GROWTH: u64 = 8;
+/// Number of stored answers that one request of an export returns.
+pub(crate) const EXPORT_ANSWERS: usize = 16;
 /// Lease of the server that moves an agent, in milliseconds.
 pub(crate) const MOVE_LEASE_MS: u64 = 10_000;
 /// Longest time that a move waits for a run or a forget operation of its agent, in milliseconds.
 pub(crate) const MOVE_BUSY_MS_MAX: u64 = 10_000;
 /// Maximum number of manifests of forget operations that can move with an agent.
 pub(crate) const MOVE_MANIFESTS_MAX: u64 = 10_000;
+/// Maximum length of all large answers that wait for their clients, in bytes.
+pub(crate) const ANSWERS_BYTES_MAX: u64 = 96 * 1024 * 1024;
+/// Length up to which an answer is small, in bytes. Small answers are not counted: their number is
+/// limited by the number of connections.
+pub(crate) const ANSWER_BYTES_SMALL: u64 = 64 * 1024;
+/// Maximum memory of all large reading calls that run, in bytes.
+pub(crate) const LARGE_CALLS_BYTES_MAX: u64 = 192 * 1024 * 1024;
+/// Maximum number of large calls that wait; more are refused with 503.
+pub(crate) const LARGE_CALLS_WAITING_MAX: usize = 128;
+/// Longest wait of a large call, in milliseconds.
+pub(crate) const LARGE_CALL_WAIT_MS: u64 = 10_000;
+/// Maximum number of calls with paths of which no answer is known yet that run at once.
+pub(crate) const UNKNOWN_CALLS_AT_ONCE: usize = 8;
+/// Maximum length of the texts of one page, in bytes; the last step may exceed it.
+pub(crate) const PAGE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Maximum number of concurrent exports and imports of one server. Each has an open file; an import
+/// also holds the ids of the imported messages in memory.
+pub(crate) const EXPORTS_AT_ONCE: usize = 2;
+/// Longest wait for the next piece of a transfer, in milliseconds: for bytes of an import's body,
+/// or for a client to take a piece of an export.
+pub(crate) const IMPORT_PIECE_MS_MAX: u64 = 30_000;
+/// Lowest average speed of a transfer, in bytes per second; the first `IMPORT_PIECE_MS_MAX`
+/// milliseconds do not count. A slower transfer is ended, since a slow client would hold one of the
+/// few permits for exports and imports.
+pub(crate) const TRANSFER_BYTES_PER_S_MIN: u64 = 256 * 1024;
+/// Longest time of a whole transfer, in milliseconds.
+pub(crate) const TRANSFER_MS_MAX: u64 = 3_600_000;
+/// Maximum length of a database answer, in bytes.
+pub(crate) const STORE_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+}

@@ -67,7 +67,7 @@ mod completions;
 mod man;
 mod run;
 
-pub use run::{run, tree};
+pub use run::{BOUNDS, run, tree};
 
 pub use vctx_base::{clock, ids, metric, socket, telemetry};
 pub use vctx_cli::{self as cli, app, config};

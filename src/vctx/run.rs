@@ -19,6 +19,7 @@ use vctx_cli::exit::{Exit, Failure};
 use vctx_cli::export;
 use vctx_cli::forget;
 use vctx_cli::history;
+use vctx_cli::limits;
 use vctx_cli::mcp;
 use vctx_cli::messages;
 use vctx_cli::places;
@@ -64,6 +65,7 @@ First steps:
   vctx replay ada --turn 17                  what was sent to the model, byte by byte
   vctx why ada \"a fact\"                     why the model knew it, or did not
   vctx report ada.html --agent ada           one page of figures for a reviewer
+  vctx limits                                all limits, and the settings that change them
   vctx doctor                                everything the server relies on, tried on your database
   vctx export --agent ada --out ada.jsonl.gz everything that the agent is, in one file; `vctx import` takes it
   vctx reindex start --watch                 change the archive to another embedder while it serves
@@ -72,6 +74,9 @@ First steps:
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
 73 cannot create, 75 try again, 77 not allowed, 78 configuration.";
+
+/// The limits of the crates that depend on the crate of the commands.
+pub const BOUNDS: &[limits::FileBounds] = &[("src/importers/limits.rs", import::LIMITS)];
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -93,6 +98,7 @@ enum Command {
     Conveyance(conveyance::Conveyance),
     Config(config_show::ConfigCommand),
     Tools(tools::Tools),
+    Limits(limits::Limits),
     Verify(verify::Verify),
     Forget(forget::Forget),
     Report(report::Report),
@@ -159,6 +165,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Config(asked) => finish(asked.json(), config_show::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Limits(asked) => finish(asked.json, limits::run(asked, BOUNDS)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
         Command::Export(asked) => finish(asked.target.json, export::run(asked)),
         Command::Import(asked) => finish(asked.target.json, import::run(asked)),

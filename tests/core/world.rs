@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use vctx_core::error::Error;
 use vctx_core::ids::SeededIds;
+use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::change::{Change, Part};
 use vctx_core::memory::core::Core;
@@ -144,6 +145,7 @@ impl World {
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
             stages: &Unobserved,
+            blocks_bytes_max: BLOCKS_BYTES_MAX,
         }
     }
 

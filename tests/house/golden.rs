@@ -98,6 +98,28 @@ fn the_page_of_the_metrics() {
     golden("../../docs/reference/metrics.md", &text);
 }
 
+/// Every constant of a file of limits is in the table that `vctx limits` prints.
+#[test]
+fn the_page_of_the_limits() {
+    let rows = vctx::cli::limits::rows(vctx::BOUNDS);
+    for file in rust(&["src", "embedded/src"]) {
+        let path = file.path.as_str();
+        if !path.ends_with("/limits.rs") || path == "src/cli/limits.rs" {
+            continue;
+        }
+        let declared = file.text.lines().filter_map(|line| {
+            let (_, rest) =
+                line.split_once("const ").filter(|(visible, _)| visible.starts_with("pub"))?;
+            rest.split_once(':').map(|(name, _)| name)
+        });
+        let declared: Vec<&str> = declared.collect();
+        let listed: Vec<&str> =
+            rows.iter().filter(|row| row.from == path).map(|row| row.name.as_str()).collect();
+        assert_eq!(declared, listed, "{path}: declare all its constants in one `bounds!`");
+    }
+    golden("../../docs/reference/limits.md", &vctx::cli::limits::page(&rows));
+}
+
 #[test]
 fn the_error_codes() {
     let mut text = String::new();

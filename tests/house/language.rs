@@ -17,6 +17,7 @@ const PRINTED: &[&str] = &[
     GLOSSARY,
     "docs/reference/metrics.md",
     "docs/reference/stored-texts.md",
+    "docs/reference/limits.md",
     "docs/reference/fidelity.md",
     "docs/reference/doctor.md",
 ];

@@ -5,7 +5,7 @@ use super::sources::{Source, files, holds, text, working};
 
 /// The layers of the core crate: a module may use only modules of lower layers.
 const CORE_LAYERS: &[(&[&str], &str)] = &[
-    (&["error", "clock", "ids", "limits", "seeded"], "the ground"),
+    (&["bound", "error", "clock", "ids", "limits", "seeded"], "the ground"),
     (&["memory"], "values"),
     (&["window"], "the sections of the window and what they cost"),
     (&["search", "trust"], "what is found, which texts are trusted"),
@@ -64,6 +64,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
 
 /// The layers of the engine, from the lowest to the highest.
 const ENGINE_LAYERS: &[(&[&str], &str)] = &[
+    (&["bound"], "how limits are declared"),
     (&["limits", "value", "error", "compat", "random"], "the ground"),
     (&["syntax", "functions", "schema", "encode", "disk"], "texts, definitions, bytes"),
     (&["expr", "storage", "index", "vector"], "what is computed, what is kept"),

@@ -442,6 +442,38 @@ async fn a_tenant_has_no_more_agents_than_the_setting_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_blocks_of_an_agent_have_no_more_text_than_the_setting_says() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 65_536, "Be brief.").await;
+    let block = |bytes: usize| json!({"block_id": "note", "content": "a".repeat(bytes)});
+    ada.done("store_core", &block(3_000)).await;
+    let export = ada.wire.get("/v1/agents/ada/export").await.text;
+    assert!(server.stop().await.success());
+    let tuning = Tuning::variable("VCTX_CORE__BLOCKS_BYTES_MAX", "2048");
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    // Longer blocks from before can be read, and become shorter.
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    let told = ada.done("fetch_core", &json!({"block_id": "note"})).await;
+    assert_eq!(told["result"]["content"].as_str().map(str::len), Some(3_000));
+    ada.done("store_core", &block(2_500)).await;
+    for (tool, arguments) in [
+        ("store_core", block(2_501)),
+        ("store_core", json!({"block_id": "more", "content": "b"})),
+        ("core_memory_append", json!({"label": "note", "content": "c"})),
+        ("memory", json!({"command": "create", "path": "/memories/d", "file_text": "d"})),
+    ] {
+        let refused =
+            ada.tool(tool, &arguments, &key(), "*").await.refused(400, "INVALID_ARGUMENT");
+        assert_eq!(refused["bytes_max"], 2_048, "{tool}: {refused}");
+    }
+    ada.done("store_core", &block(2_048)).await;
+    let import = ada.wire.call("POST", "/v1/agents/bea/import", &[], export).await;
+    assert_eq!(import.refused(400, "INVALID_ARGUMENT")["bytes_max"], 2_048);
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_names_its_host_exactly_once() {
     let home = Home::new();
     let _server = home.serve().await;

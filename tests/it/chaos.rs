@@ -266,9 +266,8 @@ async fn a_full_disk_is_told_loses_nothing_and_is_over_when_there_is_room() {
     let under = ["nsenter", "-m", "-t", &disk.id().to_string()].map(str::to_owned);
     let tuning = Tuning { under: under.into(), ..Tuning::default() };
     let server = home.serve_with("vctx.sock", &tuning).await;
-    // After its restart, the server appends to the same log, so the test declares these lines as
-    // expected at the first start.
-    for text in ["failed", TORN_TAIL] {
+    // Both servers append to the same log, so the test declares the lines of both as expected.
+    for text in ["failed", TORN_TAIL, "the engine is opened again", "cannot be opened again yet"] {
         server.expect(text);
     }
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4_096, "Count.").await;
@@ -293,21 +292,24 @@ async fn a_full_disk_is_told_loses_nothing_and_is_over_when_there_is_room() {
     }
     let refused = refused.expect("a full disk is noticed");
     println!("refused with {}: {}", refused["error"], refused["detail"]);
-    // Acknowledged messages can still be read.
+    // The server says at once that it takes no writes. Acknowledged messages can still be read.
+    ada.wire.get("/readyz").await.refused(503, "NOT_READY");
     assert_eq!(said(&ada.messages().await).iter().filter(|(role, _)| role == "user").count(), 20);
+    let first = server.id();
     there(&disk, &["rm", &ballast]);
-    let body = json!({"message": "is there room", "role": "system"});
-    // The engine logs the full disk, and works again after a restart.
-    ada.tool("append_fifo", &body, "room", "*").await.refused(503, "STORE_UNAVAILABLE");
-    server.kill();
-    let server = home.serve_with("vctx.sock", &tuning).await;
-    for text in ["failed", TORN_TAIL] {
-        server.expect(text);
-    }
-    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    // When there is room again, the engine opens its files again; the server is not restarted.
     for _ in 0..20 {
         append(std::slice::from_ref(&ada), number).await;
         number += 1;
+    }
+    assert_eq!(ada.wire.get("/readyz").await.ok()["status"], "ready");
+    assert_eq!((server.id(), server.ended()), (first, None));
+    assert!(server.said().contains("the engine is opened again"));
+    check(&home, "vctx.sock", "ada", number).await;
+    server.kill();
+    let again = home.serve_with("vctx.sock", &tuning).await;
+    for text in ["failed", TORN_TAIL, "opened again"] {
+        again.expect(text);
     }
     check(&home, "vctx.sock", "ada", number).await;
 }

@@ -155,6 +155,7 @@ async fn executor(
     Ok(executor
         .with_heartbeat(config.heartbeat)
         .with_agents_max(config.server.agents_max)
+        .with_blocks_bytes_max(config.core.blocks_bytes_max)
         .with_sessions(config.conveyance.session_idle_ms)
         .with_recall(config.recall)
         .with_retention(config.retention)

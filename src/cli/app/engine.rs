@@ -2,20 +2,24 @@
 //! engine`.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use arango_embedded::Engine;
 use arango_embedded::http::{Auth, AuthSettings, Mode};
 use tokio::sync::watch;
 
 use super::{Stop, cannot, cannot_bind, exit, io_loop, make_private, on_signal, on_stop, stopped};
+use crate::limits::FileBounds;
 use crate::secrets::{password_of, secret_or_new};
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_base::socket::{self, Listening};
 use vctx_base::{systemd, telemetry};
+use vctx_core::limits::ENGINE_QUERIES_BYTES_MAX;
 
 /// Sockets and data directory of an embedded engine. The password of the user `root` is the value
 /// of `ARANGO_ROOT_PASSWORD`, or a random text if this variable is not set.
@@ -38,9 +42,25 @@ const ROOT_PASSWORD: &str = "ARANGO_ROOT_PASSWORD";
 /// File in the data directory that contains the random password of `root`.
 const ROOT_PASSWORD_FILE: &str = "root.password";
 
+/// The limits of the engine by file, for the table of limits.
+pub const ENGINE_LIMITS: [FileBounds; 2] = [
+    ("embedded/src/limits.rs", arango_embedded::limits::ALL),
+    ("embedded/src/http/limits.rs", arango_embedded::http::LIMITS),
+];
+
 /// Subdirectory of the data directory for the engine's files. Sockets and passwords are in the data
 /// directory itself.
 const ENGINE_DIRECTORY: &str = "engine";
+
+/// Pause between two looks whether the disk takes writes again, and between two attempts to open
+/// the engine again, in milliseconds.
+const REOPEN_LOOK_MS: u64 = 500;
+/// Length of one piece of the file that is written to see whether the disk has room, in bytes, and
+/// number of pieces.
+const REOPEN_PIECE_BYTES: usize = 1024 * 1024;
+const REOPEN_PIECES: usize = 16;
+/// Number of looks whether all requests of the old engine have ended.
+const REOPEN_TRIES: u32 = 60;
 
 pub(super) type EngineThread = thread::JoinHandle<Result<(), Stop>>;
 
@@ -71,7 +91,8 @@ pub(super) fn start_engine(
     };
     let prepared = prepare_engine(&sockets, || Ok(password))?;
     describe_engine(&sockets)?;
-    let run = move || io_loop()?.block_on(run_engine(prepared, stopping));
+    let data_dir = data_dir.to_owned();
+    let run = move || io_loop()?.block_on(run_engine(&data_dir, prepared, stopping));
     thread::Builder::new()
         .name("engine".into())
         .spawn(run)
@@ -92,9 +113,14 @@ fn describe_engine(options: &EngineOptions) -> Result<(), Stop> {
 }
 
 struct Prepared {
+    open: Open,
+    listeners: Vec<(Listening, Mode)>,
+}
+
+/// An open engine with its users.
+struct Open {
     engine: Arc<Engine>,
     auth: Auth,
-    listeners: Vec<(Listening, Mode)>,
 }
 
 /// Opens the engine's data; calls `root_password` if the user `root` does not exist.
@@ -102,21 +128,12 @@ fn prepare_engine(
     options: &EngineOptions,
     root_password: impl FnOnce() -> Result<String, Stop>,
 ) -> Result<Prepared, Stop> {
-    let settings = arango_embedded::Options { vector_index: true, ..Default::default() };
     let directory = options.data_dir.join(ENGINE_DIRECTORY);
     // An existing data directory may be readable by other users. Therefore the engine's
     // subdirectory is made private, so that other users cannot read conversations.
     make_private(&directory)?;
-    let engine = Engine::open(&directory, settings)
-        .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", directory.display())))?;
-    let users = |e| Stop::CannotCreate(format!("load the engine's users: {e}"));
-    let root_password = match Auth::has_users(&engine).map_err(users)? {
-        true => String::new(),
-        false => root_password()?,
-    };
-    let auth =
-        Auth::open(&engine, AuthSettings { root_password, jwt_secret: None }).map_err(users)?;
-    if auth.root_is_open() {
+    let open = open_engine(&directory, root_password)?;
+    if open.auth.root_is_open() {
         tracing::warn!(
             "the database user root has all rights and an empty password: change the password (PATCH /_api/user/root)"
         );
@@ -130,29 +147,147 @@ fn prepare_engine(
                 .push((socket::bind(path).map_err(cannot_bind("listen for the engine"))?, mode));
         }
     }
-    Ok(Prepared { engine, auth, listeners })
+    Ok(Prepared { open, listeners })
 }
 
-async fn run_engine(prepared: Prepared, stopping: watch::Receiver<bool>) -> Result<(), Stop> {
-    let mut serving = Vec::new();
-    for (listening, mode) in prepared.listeners {
-        let listener = listening.handle().map_err(cannot("listen for the engine"))?;
-        let (engine, auth, mut stopping) =
-            (Arc::clone(&prepared.engine), prepared.auth.clone(), stopping.clone());
-        serving.push(tokio::spawn(async move {
-            let stopped = async move { stopped(&mut stopping).await };
-            let outcome = arango_embedded::http::serve(engine, listener, mode, auth, stopped).await;
-            drop(listening);
-            outcome
-        }));
+fn open_engine(
+    directory: &Path,
+    root_password: impl FnOnce() -> Result<String, Stop>,
+) -> Result<Open, Stop> {
+    let settings = arango_embedded::Options {
+        vector_index: true,
+        queries_bytes_max: ENGINE_QUERIES_BYTES_MAX,
+        ..Default::default()
+    };
+    let engine = Engine::open(directory, settings)
+        .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", directory.display())))?;
+    let users = |e| Stop::CannotCreate(format!("load the engine's users: {e}"));
+    let root_password = match Auth::has_users(&engine).map_err(users)? {
+        true => String::new(),
+        false => root_password()?,
+    };
+    let auth = users_of(&engine, root_password)?;
+    Ok(Open { engine, auth })
+}
+
+fn users_of(engine: &Arc<Engine>, root_password: String) -> Result<Auth, Stop> {
+    Auth::open(engine, AuthSettings { root_password, jwt_secret: None })
+        .map_err(|e| Stop::CannotCreate(format!("load the engine's users: {e}")))
+}
+
+/// Serves an engine until the stop signal. After a failed write an engine refuses all writes, for
+/// example because the disk was full. As soon as the disk takes writes again, the engine is closed
+/// and opened again, which checks its files. Requests wait for it in the meantime.
+async fn run_engine(
+    data_dir: &Path,
+    prepared: Prepared,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), Stop> {
+    let directory = data_dir.join(ENGINE_DIRECTORY);
+    let Prepared { mut open, listeners } = prepared;
+    loop {
+        let (close, closing) = watch::channel(false);
+        let serving = serve_engine(&open, &listeners, &closing)?;
+        tokio::select! {
+            () = stopped(&mut stopping) => {}
+            () = disk_is_well(&open.engine, &directory) => {
+                tracing::warn!("the disk takes writes again: the engine is opened again");
+            }
+        }
+        close.send_replace(true);
+        for task in serving {
+            match task.await {
+                Ok(outcome) => outcome.map_err(cannot("serve the engine's socket"))?,
+                Err(error) => {
+                    return Err(Stop::Unavailable(format!("the engine's socket: {error}")));
+                }
+            }
+        }
+        if *stopping.borrow() {
+            return Ok(());
+        }
+        open = opened_again(open, &directory, &mut stopping).await?;
     }
-    for task in serving {
-        match task.await {
-            Ok(outcome) => outcome.map_err(cannot("serve the engine's socket"))?,
-            Err(error) => return Err(Stop::Unavailable(format!("the engine's socket: {error}"))),
+}
+
+type Serving = tokio::task::JoinHandle<std::io::Result<()>>;
+
+fn serve_engine(
+    open: &Open,
+    listeners: &[(Listening, Mode)],
+    closing: &watch::Receiver<bool>,
+) -> Result<Vec<Serving>, Stop> {
+    let serve = |(listening, mode): &(Listening, Mode)| {
+        let listener = listening.handle().map_err(cannot("listen for the engine"))?;
+        let (engine, auth, mode) = (Arc::clone(&open.engine), open.auth.clone(), *mode);
+        let mut closing = closing.clone();
+        let closed = async move { stopped(&mut closing).await };
+        Ok(tokio::spawn(arango_embedded::http::serve(engine, listener, mode, auth, closed)))
+    };
+    listeners.iter().map(serve).collect()
+}
+
+/// Waits until the engine refuses writes although the disk takes them.
+async fn disk_is_well(engine: &Engine, directory: &Path) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(REOPEN_LOOK_MS)).await;
+        if !engine.takes_writes() && takes_bytes(directory).is_ok() {
+            return;
         }
     }
-    Ok(())
+}
+
+/// Writes a temporary file to the disk, to see whether there is room and whether writes succeed.
+fn takes_bytes(directory: &Path) -> std::io::Result<()> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    let piece = vec![1; REOPEN_PIECE_BYTES];
+    for _ in 0..REOPEN_PIECES {
+        file.write_all(&piece)?;
+    }
+    file.sync_all()
+}
+
+/// Closes an engine that is not served any more, and opens it again. If the engine cannot be opened
+/// yet, tries again until the stop signal. Requests that still run keep the old engine open.
+async fn opened_again(
+    open: Open,
+    directory: &Path,
+    stopping: &mut watch::Receiver<bool>,
+) -> Result<Open, Stop> {
+    let Open { mut engine, auth } = open;
+    // The users keep the engine open, too.
+    drop(auth);
+    for _ in 0..REOPEN_TRIES {
+        match Arc::try_unwrap(engine) {
+            Ok(closed) => {
+                drop(closed);
+                return opened_at_last(directory, stopping).await;
+            }
+            Err(shared) => engine = shared,
+        }
+        tokio::time::sleep(Duration::from_millis(REOPEN_LOOK_MS)).await;
+    }
+    tracing::warn!("requests keep the engine open: it continues without writes");
+    let auth = users_of(&engine, String::new())?;
+    Ok(Open { engine, auth })
+}
+
+async fn opened_at_last(
+    directory: &Path,
+    stopping: &mut watch::Receiver<bool>,
+) -> Result<Open, Stop> {
+    loop {
+        match open_engine(directory, || Ok(String::new())) {
+            Ok(open) => return Ok(open),
+            Err(stop) => tracing::error!(%stop, "the engine cannot be opened again yet"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(REOPEN_LOOK_MS)) => {}
+            () = stopped(stopping) => {
+                return Err(Stop::Unavailable("stopped while the engine was closed".into()));
+            }
+        }
+    }
 }
 
 /// Runs the engine alone until a signal stops it.
@@ -188,6 +323,6 @@ fn run_alone(options: &EngineOptions) -> Result<(), Stop> {
         eprintln!("engine listens on {}", options.socket.display());
         on_stop(stopping.clone());
         systemd::ready("serves the database");
-        run_engine(prepared, stopping).await
+        run_engine(&options.data_dir, prepared, stopping).await
     })
 }

@@ -23,7 +23,7 @@ use crate::config::Faults;
 use vctx_base::systemd;
 use vctx_server::store::{Fault, FaultKind};
 
-pub use engine::{EngineOptions, engine, rewrite};
+pub use engine::{ENGINE_LIMITS, EngineOptions, engine, rewrite};
 pub use proxy::{ProxyOptions, proxy};
 pub use serve::{ServeOptions, serve};
 pub use setup::setup;

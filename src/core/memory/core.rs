@@ -450,6 +450,11 @@ impl Core {
         self.working_blocks.iter().find(|b| b.id == id)
     }
 
+    /// Returns the length of the texts of all blocks together, in bytes.
+    pub fn blocks_bytes(&self) -> u64 {
+        self.working_blocks.iter().map(|block| block.content.len() as u64).sum()
+    }
+
     /// Returns the version of the core that last wrote or removed the named block; 0 if unknown.
     pub fn block_changed_at(&self, id: &str) -> u64 {
         let removed = self.removed_blocks.iter().rev().find(|b| b.id == id).map(|b| b.version);

@@ -94,6 +94,8 @@ pub struct Surroundings<'a> {
     pub summary: SummarySettings,
     /// Observer of the decision's stages.
     pub stages: &'a dyn Stages,
+    /// Maximum length of the texts of all blocks together, in bytes.
+    pub blocks_bytes_max: u64,
 }
 
 impl Surroundings<'_> {
@@ -476,6 +478,7 @@ impl<'a> Draft<'a> {
         }
         self.around.stages.begins(Stage::Capture);
         check_pins(&self.after)?;
+        self.check_blocks_bytes()?;
         self.pair_captured(answers)?;
         if !flush.always {
             self.capture(&result);

@@ -24,6 +24,7 @@ pub use forget::{
 pub use heartbeat::{
     BeatResult, Intent, beat, bury, check_limits, interrupt, repeated, report, retune, spare_yield,
 };
+pub use limits::ALL as LIMITS;
 pub use question::{
     Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, ScheduleSeen,
     SummaryAnswer, Upload, VectorsAnswer,

@@ -58,6 +58,7 @@ pub use expire_recall::ExpireRecall;
 pub use fire_tick::FireTick;
 pub use forget::{Forget, ForgetStep};
 pub use hold_run::{EndRun, HoldRun};
+pub use limits::ALL as LIMITS;
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
 pub use put_schedule::PutSchedule;

@@ -14,6 +14,7 @@ mod ticks;
 mod toolbox;
 mod walk;
 
+pub use limits::ALL as LIMITS;
 pub use processor::{Processor, ProcessorSettings};
 pub use request::{NewMessage, RunEnd, RunEvent, RunRequest};
 pub use vctx_core::policy::turn::Beat;

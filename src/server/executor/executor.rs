@@ -22,6 +22,7 @@ use crate::models::{Embedders, Gateway};
 use crate::store::{Admin, Ro, Rw, WriteMode};
 use vctx_base::clock::Clock;
 use vctx_base::ids::Ids;
+use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::Encoding;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
@@ -76,6 +77,7 @@ impl Executor {
             embedders: Embedders::default(),
             cores: Cores::default(),
             turns: Turns::default(),
+            blocks_bytes_max: BLOCKS_BYTES_MAX,
             leftovers: Mutex::default(),
         };
         Self {
@@ -236,6 +238,7 @@ impl Executor {
             taint: self.taint,
             summary: self.summary,
             stages,
+            blocks_bytes_max: self.kernel.blocks_bytes_max,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::kernel::{Kernel, no_agent, patience};
 use super::moving::Directory;
 use super::working_file::WorkingFile;
 use crate::executor::limits::EXPORT_TRIES_MAX;
+use crate::limits::EXPORTS_AT_ONCE;
 use crate::store::{Broken, Dump, FaultKind, Row, SCHEMA};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::ledger::note::HeadProof;
@@ -38,10 +39,6 @@ impl Exported {
         (self.file, self.permit)
     }
 }
-
-/// Maximum number of concurrent exports and imports of one server. Each has an open file; an import
-/// also holds the ids of the imported messages in memory.
-const EXPORTS_AT_ONCE: usize = 2;
 
 /// State shared by the exports and imports of one server.
 pub(super) struct Exports {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::export::{Transfers, disk};
+use super::quota::check_blocks;
 use super::read::forgotten;
 use super::working_file::WorkingFile;
 use crate::executor::limits::{ATTEMPTS_MAX, IMPORT_LEASE_MS};
@@ -152,6 +153,7 @@ impl Transfers<'_> {
         if let Some(told) = self.imported_before(&scope, &checked).await? {
             return Ok(told);
         }
+        check_blocks(&checked.core, self.kernel.blocks_bytes_max)?;
         self.directory.register(self.kernel, &scope).await?;
         let owner = self.owner_of(&scope, &checked).await?;
         let order = Order { scope: &scope, checked: &checked, owner };

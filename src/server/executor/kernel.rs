@@ -39,6 +39,8 @@ pub(super) struct Kernel {
     pub(super) embedders: Embedders,
     pub(super) cores: Cores,
     pub(super) turns: Turns,
+    /// Maximum length of the texts of all blocks of an agent together, in bytes.
+    pub(super) blocks_bytes_max: u64,
     /// Transactions that a dead server may have left open.
     pub(super) leftovers: Mutex<Leftovers>,
 }

@@ -2,6 +2,7 @@
 
 use vctx_core::limits::WINDOW_TOKENS_MAX;
 
+vctx_core::bounds! {
 /// Maximum number of messages that are read for one eviction or one window. A message costs at
 /// least 4 tokens, so no window can contain more.
 pub(crate) const QUEUE_ROWS_MAX: u64 = WINDOW_TOKENS_MAX / 4;
@@ -18,3 +19,4 @@ pub(crate) const EXPORT_TRIES_MAX: u32 = 5;
 /// Period for which an import reserves the agent's name, in milliseconds after its last batch of
 /// rows.
 pub(crate) const IMPORT_LEASE_MS: u64 = 15_000;
+}

@@ -1,12 +1,15 @@
-//! Limits the number of agents of a tenant, with a count that may be some seconds old.
+//! Limits the number of agents of a tenant, with a count that may be some seconds old, and the text
+//! of the blocks of an imported agent.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::executor::Executor;
 use super::kernel::patience;
-use crate::store;
+use crate::store::{self, Row};
 use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::trust::{Principal, Scope, admit};
@@ -65,6 +68,13 @@ impl Executor {
         Self { quota: AgentQuota::of(agents_max), ..self }
     }
 
+    /// Sets the maximum length of the texts of all blocks of an agent together, in bytes.
+    #[must_use]
+    pub fn with_blocks_bytes_max(mut self, blocks_bytes_max: u64) -> Self {
+        self.kernel.blocks_bytes_max = blocks_bytes_max;
+        self
+    }
+
     /// Refuses a new agent if the tenant already has the maximum number of agents.
     pub async fn check_quota(&self, principal: &Principal, agent: &str) -> Result<()> {
         self.room_for(&admit(principal, agent)?).await
@@ -98,4 +108,19 @@ impl Executor {
             other => other.map(drop),
         }
     }
+}
+
+/// Refuses an imported core whose blocks have more text than the blocks of an agent may have.
+pub(super) fn check_blocks(core: &Row, bytes_max: u64) -> Result<()> {
+    let blocks =
+        core.get("working_blocks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let contents = blocks.iter().filter_map(|block| block["content"].as_str());
+    let bytes: u64 = contents.map(|content| content.len() as u64).sum();
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let why = format!(
+        "the blocks have {bytes} bytes together, more than the allowed {bytes_max}: raise core.blocks_bytes_max for this import"
+    );
+    Err(Error::argument("file", why).with("bytes_max", bytes_max))
 }

@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::executor::Executor;
 use super::kernel::patience;
 use super::moving::elsewhere;
+use super::paged::paged;
 use super::refusals::Refused;
 use super::request::page_limit;
 use crate::executor::limits::ATTEMPTS_MAX;
-use crate::store::{self, Created, Fault};
+use crate::store::{self, Created, Fault, Listed};
 use vctx_base::clock::{self, iso8601};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::HISTORY_PAGE;
@@ -21,6 +22,10 @@ use vctx_core::tools::{NewAgent, new_core};
 use vctx_core::trust::{Principal, Scope, admit};
 use vctx_core::window::{assemble, tokens};
 
+/// Number of messages in the first step of a page of `/messages`.
+const MESSAGES_STEP: u64 = 32;
+/// Number of versions in the first step of a page of `/history`.
+const VERSIONS_STEP: u64 = 2;
 /// Default and largest value of `limit` in requests of `/messages`.
 pub(crate) const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 /// Default, smallest and largest value of `limit` in requests of `/events`. All events of one
@@ -178,10 +183,12 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, MESSAGES_PAGE)?;
         let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
-        let rows = self.kernel.read(|ro| store::page(ro, &scope, from_seq, limit)).await?;
-        let full = rows.len() as u64 == limit;
-        let next_seq = rows.last().filter(|_| full).map(|r| r.message.seq + 1);
-        let messages: Vec<Value> = rows
+        let measure = |row: &Listed| (row.message.seq, row.message.content.len());
+        let scope = &scope;
+        let read = |from, count| self.kernel.read(move |ro| store::page(ro, scope, from, count));
+        let page = paged(from_seq, limit, MESSAGES_STEP, measure, read).await?;
+        let messages: Vec<Value> = page
+            .rows
             .into_iter()
             .map(|row| {
                 let mut map = row.message.public();
@@ -197,7 +204,7 @@ impl Executor {
                 Value::Object(map)
             })
             .collect();
-        Ok(json!({"messages": messages, "next_seq": next_seq}))
+        Ok(json!({"messages": messages, "next_seq": page.next}))
     }
 
     /// Returns a page of the versions of an agent's core, and the version with which the next page
@@ -212,13 +219,16 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, HISTORY_PAGE)?;
         let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
-        let rows = self.kernel.read(|ro| store::versions(ro, &scope, from_version, limit)).await?;
-        let full = rows.len() as u64 == limit;
-        let last = rows.last().filter(|_| full).and_then(|row| row["version"].as_u64());
-        Ok(
-            json!({"agent": scope.agent(), "_rev": core.rev, "version": core.version, "versions": rows,
-            "next_version": last.map(|version| version + 1)}),
-        )
+        let measure = |row: &Value| (row["version"].as_u64().unwrap_or(0), text_bytes(row));
+        let read = |from, count| {
+            let scope = &scope;
+            self.kernel.read(move |ro| store::versions(ro, scope, from, count))
+        };
+        let page = paged(from_version, limit, VERSIONS_STEP, measure, read).await?;
+        Ok(json!({
+            "agent": scope.agent(), "_rev": core.rev, "version": core.version,
+            "versions": page.rows, "next_version": page.next
+        }))
     }
 
     /// Returns a page of an agent's events from a timestamp, and the timestamp with which the next
@@ -384,5 +394,15 @@ mod tests {
             assert_eq!((page.len(), found.as_deref()), (left, next), "{moments:?}");
         }
         assert!(cut_between_moments(&mut rows(&["a", "a", "a"]), 2).is_err());
+    }
+}
+
+/// Returns the length of all texts in a value, in bytes.
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields.values().map(text_bytes).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::executor::Executor;
 use super::kernel::patience;
+use super::paged::paged;
 use crate::limits::WHY_SCAN_ROWS;
 use crate::store::{self, SaidRow};
 use vctx_base::clock::iso8601;
@@ -12,6 +13,7 @@ use vctx_core::error::Result;
 use vctx_core::limits::RECALL_LIMIT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::{Kind, Message};
+use vctx_core::memory::prompt::Texts;
 use vctx_core::proof::{Fact, Lives, Says, Span, presence_ranges};
 use vctx_core::search::RecallFilter;
 use vctx_core::tools::Tool;
@@ -21,6 +23,8 @@ use vctx_core::window::Section;
 /// Number of core versions in one database request, and maximum number of such requests for one
 /// answer.
 const WHY_TEXTS: (u64, u64) = (200, 50);
+/// Number of core versions in the first step of one such request.
+const WHY_STEP: u64 = 8;
 /// Maximum number of prompts that are examined for one answer; the next answer begins at
 /// `next_turn`.
 const WHY_PROMPTS_MAX: u64 = 20_000;
@@ -109,11 +113,13 @@ impl Executor {
         let (rows, pages) = WHY_TEXTS;
         let (mut lives, mut from) = (Lives::default(), 1);
         for _ in 0..pages {
-            let page = self.kernel.read(|ro| store::texts(ro, scope, from, rows)).await?;
-            page.iter().for_each(|texts| lives.take(fact, texts));
-            match page.last() {
-                Some(last) if page.len() as u64 == rows => from = last.version + 1,
-                _ => return Ok((lives.spans(), true)),
+            let read =
+                |from, count| self.kernel.read(move |ro| store::texts(ro, scope, from, count));
+            let page = paged(from, rows, WHY_STEP, length_of, read).await?;
+            page.rows.iter().for_each(|texts| lives.take(fact, texts));
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok((lives.spans(), true)),
             }
         }
         Ok((lives.spans(), false))
@@ -248,6 +254,13 @@ impl Executor {
             "created_at": prompt.created_at, "end": prompt.end}),
         )
     }
+}
+
+/// Returns the number of a version, and the length of its texts in bytes.
+fn length_of(texts: &Texts) -> (u64, usize) {
+    let blocks: usize = texts.working_blocks.iter().map(|block| block.content.len()).sum();
+    let summary = texts.queue_head_summary["content"].as_str().map_or(0, str::len);
+    (texts.version, blocks + texts.system.content.len() + summary)
 }
 
 /// Returns a message with the fact, as JSON that says whether it was evicted, copied or removed.

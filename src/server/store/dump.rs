@@ -21,7 +21,7 @@ use super::fault::{Fault, FaultKind};
 use super::ledger_check::Comparison;
 use super::owned::OWNED;
 use super::query::{Query, queries};
-use crate::limits::{EXPORT_PAGE_BYTES, EXPORT_PAGE_ROWS};
+use crate::limits::{EXPORT_ANSWERS, EXPORT_PAGE_BYTES, EXPORT_PAGE_GROWTH, EXPORT_PAGE_ROWS};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::archive::VectorSetting;
@@ -331,10 +331,11 @@ impl<'a> Dump<'a> {
                     let bytes: usize = page.rows.iter().map(|row| row.get().len()).sum();
                     let (least, most) = EXPORT_PAGE_ROWS;
                     let fitting = self.rows * EXPORT_PAGE_BYTES as u64 / (bytes.max(1) as u64);
-                    self.rows = fitting.clamp(1, most.min(self.rows.max(least) * 2));
+                    let next_max = self.rows.max(least) * EXPORT_PAGE_GROWTH;
+                    self.rows = fitting.clamp(1, most.min(next_max));
                     return Ok(page);
                 }
-                Err(Broken::Store(fault)) if fault.kind == FaultKind::Lost && self.rows > 1 => {
+                Err(Broken::Store(fault)) if fault.too_large() && self.rows > 1 => {
                     self.rows = (self.rows / 8).max(1);
                 }
                 Err(broken) => return Err(broken),
@@ -440,7 +441,7 @@ impl<'a> Dump<'a> {
     ) -> Read<()> {
         let keys: Vec<String> =
             digests.iter().map(|digest| format!("{}:{digest}", owner.scope)).collect();
-        for some in keys.chunks(EXPORT_PAGE_ROWS.0 as usize) {
+        for some in keys.chunks(EXPORT_ANSWERS) {
             let binds = binds!(self.scope; keys = some);
             self.give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
         }

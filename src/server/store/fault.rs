@@ -68,6 +68,12 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 2 | 1004 | 1104 | 1305, .. })
     }
 
+    /// Returns whether the fault may mean that a query returned too much: its answer is too long
+    /// for the HTTP client, or the database had not enough memory for it (21003).
+    pub fn too_large(&self) -> bool {
+        matches!(self.kind, FaultKind::Lost | FaultKind::Arango { num: 21003, .. })
+    }
+
     /// Returns whether a repeated request may succeed, which is so in three cases:
     /// - The socket does not answer.
     /// - The database is starting, stopping or overloaded (status 503, or 30, 38, 1429, 1465, 1478,
@@ -148,7 +154,7 @@ impl From<Fault> for Error {
             ),
             FaultKind::Arango { num: 1004 | 1104 | 1305, .. } => (
                 Code::StoreUnavailable,
-                "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until its next start): see \
+                "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until its disk has room again): see \
                  its log, then try again with the same key",
             ),
             FaultKind::Arango { status: 401 | 403, .. } => (

@@ -1,5 +1,6 @@
 //! Limits shared by several files of the store.
 
+vctx_core::bounds! {
 /// Number of rows in one batch of a query's result.
 pub(crate) const BATCH_ROWS: u32 = 5_000;
 /// Number of the view's best hits that are scored word by word. In conversations of 400 to 700
@@ -15,3 +16,4 @@ pub(crate) const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 pub(crate) const INGEST_ROWS: usize = 128;
 /// Number of rows of each collection that one request removes while an import is undone.
 pub(crate) const IMPORT_TRIM_ROWS: u64 = 256;
+}

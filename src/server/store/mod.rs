@@ -61,6 +61,7 @@ pub use forget::{
 pub use heads::{Heads, Unsigned, fold_on};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::check_ledger;
+pub use limits::ALL as LIMITS;
 pub use message::{Listed, page, queue};
 pub use moving::{
     AgentLocation, Arrival, Arrived, DueMove, HoldOutcome, Located, Move, MoveBegun, MoveLook,

@@ -19,12 +19,9 @@ use tokio::sync::Semaphore;
 use super::db::num_of;
 use super::fault::{Fault, GARBAGE, LOST, UNREACHABLE};
 use super::trips;
-use crate::limits::{STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX};
+use crate::limits::{STORE_ANSWER_BYTES_MAX, STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX};
 use vctx_base::metric;
 use vctx_core::limits::{POOL_IDLE_MAX, POOL_IDLE_S};
-
-/// Maximum length of a database answer, in bytes.
-const STORE_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The HTTP client. Clones share the connection pool but have their own headers, since a
 /// transaction adds a header.

@@ -3,6 +3,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use vctx_core::error::Code;
+use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::tokens::message_cost;
 use vctx_core::window::assemble;
@@ -42,6 +44,19 @@ fn tags(text: &str) -> usize {
         })
     };
     lower.split('<').skip(1).filter(tag).count()
+}
+
+#[test]
+fn all_blocks_together_have_a_bounded_length() {
+    let most = usize::try_from(BLOCKS_BYTES_MAX).unwrap();
+    let mut world = World::new(1_000_000, "Be kind.");
+    world.call("store_core", store("a", &"a".repeat(most - 1))).unwrap();
+    world.call("store_core", store("b", "b")).unwrap();
+    let error = world.call("store_core", store("b", "bb")).unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{}", error.message);
+    assert!(error.message.contains("shorten or delete a block"), "{}", error.message);
+    world.call("store_core", store("a", "a")).unwrap();
+    world.call("store_core", store("b", "bb")).unwrap();
 }
 
 #[test]

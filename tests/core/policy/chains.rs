@@ -2,6 +2,7 @@
 //! against the limits.
 
 use serde_json::{Map, Value, json};
+use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::{Kind, Role};
 use vctx_core::policy::{
@@ -82,6 +83,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
             stages: &Unobserved,
+            blocks_bytes_max: BLOCKS_BYTES_MAX,
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vctx_core::chunk;
 use vctx_core::ids::SeededIds;
-use vctx_core::limits::PAGE_TOKENS_MAX;
+use vctx_core::limits::{BLOCKS_BYTES_MAX, PAGE_TOKENS_MAX};
 use vctx_core::memory::archive::FoundPassage;
 use vctx_core::memory::{Encoding, TokenCounter};
 use vctx_core::policy::{
@@ -118,6 +118,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
             stages: &Unobserved,
+            blocks_bytes_max: BLOCKS_BYTES_MAX,
         };
         match call.step(&Ctx { around, core: &world.core, answers: &answers }).unwrap() {
             Step::Write(change) => {

@@ -63,6 +63,19 @@ impl Draft<'_> {
         }
     }
 
+    /// Refuses a change that makes the texts of the blocks longer than allowed. Blocks that were
+    /// longer before may stay or become shorter.
+    pub(super) fn check_blocks_bytes(&self) -> Result<()> {
+        let (bytes, most) = (self.after.blocks_bytes(), self.around.blocks_bytes_max);
+        if bytes <= most || bytes <= self.before.blocks_bytes() {
+            return Ok(());
+        }
+        let why = format!(
+            "all blocks together would have {bytes} bytes, more than {most}: shorten or delete a block, or move text to the archive"
+        );
+        Err(Error::argument("content", why).with("bytes", bytes).with("bytes_max", most))
+    }
+
     /// Refuses a change that does not fit the window.
     pub(super) fn refuse_overflow(&self) -> Result<()> {
         let occupancy = tokens(&self.after).occupancy;
