@@ -2,8 +2,10 @@
 //! metrics, signatures, the service manager.
 
 pub mod clock;
+pub mod crowd;
 pub mod embedder;
 pub mod endpoint;
+pub mod held;
 pub mod ids;
 pub mod metric;
 pub mod signing;

@@ -12,23 +12,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{Next, from_fn};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutWriter;
 
+use super::crowd::{Crowd, Membership};
+use super::held::held;
 use super::unread::read_on;
 use crate::metric;
-use vctx_core::limits::{ACCEPT_PAUSE_MS, ANSWER_STALL_MS, DRAIN_MS_MAX, SOCKET_PATH_BYTES_MAX};
+use vctx_core::limits::{
+    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX,
+    SOCKET_PATH_BYTES_MAX,
+};
 
-/// Maximum number of connections to the API socket.
-const CONNECTIONS_MAX: usize = 1_024;
-/// Time within which a client must send the head of a request, in milliseconds.
-const HEAD_MS_MAX: u64 = 10_000;
+/// Time between two attempts to close a connection when there is no room for another one, in
+/// milliseconds.
+const ROOM_LOOK_MS: u64 = 20;
 
 /// Mode of a socket's directory: only the owner has access.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -261,12 +265,12 @@ pub async fn serve_within(
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let permits = Arc::new(Semaphore::new(bounds.connections));
     let router = router.layer(from_fn(read_on));
+    let crowd = Crowd::new();
     loop {
         let permit = tokio::select! {
-            permit = Arc::clone(&permits).acquire_owned() => permit,
+            permit = with_room(&permits, &crowd) => permit,
             () = stopped(&mut stop) => break,
         };
-        let Ok(permit) = permit else { break };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stopped(&mut stop) => break,
@@ -274,10 +278,16 @@ pub async fn serve_within(
         match accepted {
             Ok((stream, _)) => {
                 let (router, stop) = (router.clone(), stop.clone());
-                let counted = Counted::new(&listening.open);
+                let (counted, member) = (Counted::new(&listening.open), crowd.join());
+                let router = router.layer(axum::Extension(Arc::clone(&crowd)));
                 tokio::spawn(async move {
                     let (_permit, _counted) = (permit, counted);
-                    connection(stream, router, stop, bounds).await;
+                    tokio::select! {
+                        () = member.closed() => {
+                            tracing::debug!("closed a connection that waited for its client");
+                        }
+                        () = connection(stream, router, stop, bounds, &member) => {}
+                    }
                 });
             }
             Err(error) => {
@@ -301,6 +311,18 @@ pub async fn serve_within(
         );
     }
     Ok(())
+}
+
+/// Waits for a permit for one more connection. When all connections are in use, closes those that
+/// wait for their clients, so that a client that does nothing keeps no other client out.
+async fn with_room(permits: &Arc<Semaphore>, crowd: &Crowd) -> OwnedSemaphorePermit {
+    loop {
+        let permit = Arc::clone(permits).acquire_owned();
+        match tokio::time::timeout(Duration::from_millis(ROOM_LOOK_MS), permit).await {
+            Ok(permit) => return permit.expect("the semaphore stays open"),
+            Err(_) => drop(crowd.close_waiting()),
+        }
+    }
 }
 
 /// Waits until there has been no open connection for the given time without interruption.
@@ -327,16 +349,23 @@ async fn connection(
     router: Router,
     mut stop: watch::Receiver<bool>,
     bounds: Bounds,
+    member: &Membership,
 ) {
     let Ok(peer) = stream.peer_cred() else { return };
     let actor = PeerActor { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
-    let service = TowerToHyperService::new(router.layer(axum::Extension(actor)));
+    let begin = member.calls();
+    let counted = move |request, next: Next| {
+        let call = begin();
+        async move { held(next.run(request).await, call) }
+    };
+    let router = router.layer(from_fn(counted)).layer(axum::Extension(actor));
+    let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(bounds.head_ms));
     if let Some(bytes) = bounds.head_bytes {
         builder.max_header_size(bytes);
     }
-    let mut stream = TimeoutWriter::new(stream);
+    let mut stream = TimeoutWriter::new(member.watch(stream));
     stream.set_timeout(Some(Duration::from_millis(bounds.stall_ms)));
     let connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), service);
     tokio::pin!(connection);

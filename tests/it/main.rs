@@ -82,6 +82,8 @@ mod load;
 mod mcp;
 mod mcp_socket;
 mod memories;
+#[cfg(feature = "full-tests")]
+mod memory_bounds;
 mod no_network;
 mod one_effect;
 mod one_transaction;

@@ -148,8 +148,12 @@ pub(super) async fn own_task(
 }
 
 pub(super) fn crowded() -> Response {
+    overloaded(&format!(
+        "more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key"
+    ))
+}
+
+pub(super) fn overloaded(text: &str) -> Response {
     metrics::counter!(metric::SHED).increment(1);
-    let text =
-        format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
     Error::new(Code::Overloaded, text).into_problem()
 }

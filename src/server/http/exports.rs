@@ -16,24 +16,16 @@ use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::answers::FromFile;
 use super::body::refuse_announced;
 use super::caller::{Caller, own_task};
 use super::problem::IntoProblem as _;
 use super::reply::json_answer;
 use crate::executor::{Exported, Incoming};
+use crate::limits::{IMPORT_PIECE_MS_MAX, TRANSFER_BYTES_PER_S_MIN, TRANSFER_MS_MAX};
 use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{EXPORT_BYTES_MAX, EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
-
-/// Longest wait for the next piece of a transfer, in milliseconds: for bytes of an import's body,
-/// or for a client to take a piece of an export.
-const IMPORT_PIECE_MS_MAX: u64 = 30_000;
-/// Lowest average speed of a transfer, in bytes per second; the first [`IMPORT_PIECE_MS_MAX`]
-/// milliseconds do not count. A slower transfer is ended, since a slow client would hold one of the
-/// few permits for exports and imports.
-const TRANSFER_BYTES_PER_S_MIN: u64 = 256 * 1024;
-/// Longest time of a whole transfer, in milliseconds.
-const TRANSFER_MS_MAX: u64 = 3_600_000;
 
 /// Returns whether a transfer that has moved the given number of bytes so far must be ended.
 fn is_slow(bytes: u64, elapsed: Duration) -> bool {
@@ -103,6 +95,7 @@ fn file_answer(exported: Exported) -> Response {
     let mut response = Response::new(Body::new(FileBody { take, left: bytes }));
     let kind = HeaderValue::from_static("application/x-ndjson");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.extensions_mut().insert(FromFile);
     response
 }
 

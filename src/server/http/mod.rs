@@ -3,6 +3,7 @@
 //! Decisions about memories are made in `vctx_core`.
 
 mod agents;
+mod answers;
 mod body;
 mod caller;
 mod described;
@@ -20,6 +21,7 @@ mod reply;
 mod route;
 mod routes;
 mod runs;
+mod weights;
 
 pub use body::{bytes_within, object_of};
 pub use caller::check_operator;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
@@ -11,16 +12,19 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::caller::{Front, crowded};
+use super::answers::counted;
+use super::caller::{Front, crowded, overloaded};
 use super::described::Bodies;
 use super::openapi::openapi;
 use super::problem::IntoProblem as _;
 use super::reply::json_answer;
 use super::route::{Answers, Route};
+use super::weights::WEIGHTS;
 use super::{agents, exports, forget, openai, operator, prompts, runs};
 use crate::agent_loop::Processor;
 use crate::executor::{AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE};
 use crate::limits::QUARANTINE_PAGE;
+use vctx_base::crowd::Crowd;
 use vctx_core::dialect::{Dialect, Format};
 use vctx_core::error::{Code, Error};
 use vctx_core::limits::{
@@ -246,8 +250,22 @@ pub fn router(
         .with_state(front)
 }
 
-/// Refuses a call beyond the limit of concurrent calls, since the call could only wait.
+/// Refuses a call beyond the limit of concurrent calls, since the call could only wait. Calls with
+/// large answers wait until there is enough memory for them.
 async fn shed(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
+    let crowd = request.extensions().get::<Arc<Crowd>>().map(Arc::clone);
+    let path = (request.method() == Method::GET).then(|| request.uri().path().to_owned());
+    let weight = match &path {
+        Some(path) => WEIGHTS.admit(path).await.map(Some),
+        None => Some(None),
+    };
+    let Some(_weight) = weight else {
+        return overloaded("too many large calls at once: retry later");
+    };
     let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else { return crowded() };
-    next.run(request).await
+    let response = next.run(request).await;
+    if let Some(path) = path.as_ref().filter(|_| response.status().is_success()) {
+        WEIGHTS.note(path, response.body().size_hint().lower());
+    }
+    counted(response, crowd.as_deref()).await
 }
