@@ -40,6 +40,7 @@ mod bad_input;
 mod captured;
 mod cells;
 mod chaos;
+mod chaos_still;
 mod cites;
 mod clients;
 mod config_show;
