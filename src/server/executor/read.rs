@@ -372,6 +372,16 @@ fn state(scope: &Scope, core: &Core) -> Value {
     })
 }
 
+/// Returns the length of all texts in a value, in bytes.
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields.values().map(text_bytes).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -394,15 +404,5 @@ mod tests {
             assert_eq!((page.len(), found.as_deref()), (left, next), "{moments:?}");
         }
         assert!(cut_between_moments(&mut rows(&["a", "a", "a"]), 2).is_err());
-    }
-}
-
-/// Returns the length of all texts in a value, in bytes.
-fn text_bytes(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(text_bytes).sum(),
-        Value::Object(fields) => fields.values().map(text_bytes).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
