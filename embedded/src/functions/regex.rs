@@ -28,7 +28,7 @@ const READY_MAX: usize = 256;
 /// is treated as invalid; ArangoDB has similar limits.
 const BACKTRACKS_MAX: usize = 1_000_000;
 /// Maximum number of parts into which a function splits a text.
-const PARTS_MAX: usize = 1_000_000;
+const PARTS_MAX: usize = 250_000;
 /// Maximum length of the result of a replacement, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of parts that one step of ICU's split returns; if it is reached, the last part is

@@ -64,7 +64,7 @@ pub(super) const TABLE: &[Function] = &[
         "similarity of two texts by their n-grams",
     ),
     pure("LEVENSHTEIN_DISTANCE", 2, 2, levenshtein, "edit distance with transpositions"),
-    pure("JSON_STRINGIFY", 1, 1, |_, a| Ok(a[0].to_json().into()), "as JSON text"),
+    pure("JSON_STRINGIFY", 1, 1, json_stringify, "as JSON text"),
     pure("JSON_PARSE", 1, 1, json_parse, "a JSON text as a value"),
     pure(
         "TO_BASE64",
@@ -124,6 +124,15 @@ fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>, separator: &str) -> Res
         out.push_str(text.as_ref());
     }
     Ok(out.into())
+}
+
+/// Refuses a value that is larger than the limit before its text is made. Characters that need an
+/// escape make the text up to six times as long.
+fn json_stringify(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    if a[0].size_bytes_up_to(TEXT_BYTES_MAX) > TEXT_BYTES_MAX / 4 {
+        return Err(Error::of(Code::ResourceLimit));
+    }
+    Ok(a[0].to_json().into())
 }
 
 fn concat_separator(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
