@@ -242,7 +242,7 @@ mod tests {
         let note = format!("{text}\n{line}");
         assert_eq!(split_note(&note, "vctx-1", &[7; 32]), Ok((text.clone(), vec![9; 64])));
         let proof = HeadProof {
-            note,
+            note: note.clone(),
             before: checkpoint.before.clone(),
             leaves: checkpoint.leaves(),
             agent: "ada".into(),
