@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use vctx::dialect::{Dialect, Format, OfferedTool, offered};
 
-use super::golden::golden;
+use super::golden::{golden, readable};
 
 /// Number of hex digits of a digest that the golden file shows, so that a tool fits on a line.
 const DIGEST_DIGITS: usize = 12;
@@ -280,7 +280,7 @@ fn the_tools_of_other_dialects() {
     for dialect in [Dialect::MemGpt, Dialect::Anthropic] {
         let own: Vec<Value> =
             own_tools(dialect).iter().map(|tool| Format::OpenaiChat.tool(tool, true)).collect();
-        let text = serde_json::to_string_pretty(&own).expect("JSON") + "\n";
+        let text = readable(&json!(own));
         golden(&format!("dialects/{}.json", dialect.text()), &text);
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use serde_json::{Value, json};
 use vctx::dialect::{Dialect, Format};
 use vctx::window::{budget_for, pinned_tokens_max, summary_tokens_max};
 
@@ -41,7 +42,7 @@ fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, (&
 #[test]
 fn the_schemas_of_the_tools() {
     let schemas = vctx::http::tool_schemas(Dialect::Vctx, Format::JsonSchema, false);
-    golden("tools.json", &(serde_json::to_string_pretty(&schemas).expect("JSON") + "\n"));
+    golden("tools.json", &readable(&schemas));
 }
 
 #[test]
@@ -154,4 +155,36 @@ fn every_golden_file_is_read_by_a_test() {
         let read = spoken.iter().any(|literal| literal.contains(name) || literal.contains(folder));
         assert!(read, "{path} is named by no test");
     }
+}
+
+/// Longest line of a JSON value that a golden file has on one line, in characters.
+const JSON_COLUMNS: usize = 100;
+
+/// Formats JSON for readers: a value that fits on one line is on one line.
+pub(crate) fn readable(value: &Value) -> String {
+    let mut out = String::new();
+    write_readable(value, 0, &mut out);
+    out.push('\n');
+    out
+}
+
+fn write_readable(value: &Value, indent: usize, out: &mut String) {
+    let line = value.to_string();
+    if indent + line.chars().count() <= JSON_COLUMNS {
+        return out.push_str(&line);
+    }
+    let (items, open, close): (Vec<(String, &Value)>, _, _) = match value {
+        Value::Object(map) => {
+            (map.iter().map(|(name, one)| (format!("{}: ", json!(name)), one)).collect(), '{', '}')
+        }
+        Value::Array(list) => (list.iter().map(|one| (String::new(), one)).collect(), '[', ']'),
+        _ => return out.push_str(&line),
+    };
+    out.push(open);
+    for (at, (name, one)) in items.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        out.push_str(&format!("{comma}\n{}{name}", " ".repeat(indent + 2)));
+        write_readable(one, indent + 2, out);
+    }
+    out.push_str(&format!("\n{}{close}", " ".repeat(indent)));
 }

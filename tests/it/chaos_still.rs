@@ -61,7 +61,6 @@ async fn ready(home: &Home) -> Option<u16> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 async fn an_engine_or_a_server_that_stands_still_for_a_while_loses_and_doubles_nothing() {
     if needs_an_engine_of_its_own("stops it for a while") {
         return;
@@ -97,7 +96,6 @@ async fn an_engine_or_a_server_that_stands_still_for_a_while_loses_and_doubles_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 async fn few_descriptors_keep_nobody_out_for_good() {
     for files in [64, 100] {
         let home = Arc::new(Home::new());
@@ -124,7 +122,6 @@ async fn few_descriptors_keep_nobody_out_for_good() {
 
 /// Kills the server (with its engine) again and again while a client appends messages.
 #[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 async fn hundreds_of_kills_lose_and_double_nothing() {
     if needs_an_engine_of_its_own("kills it") {
         return;

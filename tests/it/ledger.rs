@@ -203,7 +203,6 @@ async fn rewritten(database: &Database, item: &Item) {
     }
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_that_was_rewritten_for_a_changed_row_contradicts_its_signature() {
     let home = Home::new();

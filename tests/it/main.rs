@@ -40,6 +40,7 @@ mod bad_input;
 mod captured;
 mod cells;
 mod chaos;
+#[cfg(feature = "full-tests")]
 mod chaos_still;
 mod cites;
 mod clients;

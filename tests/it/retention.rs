@@ -170,7 +170,6 @@ async fn until_none(database: &Database, query: &str) {
     panic!("{:#?}", database.rows(query, json!({})).await);
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_from_an_old_text_goes_with_it_and_an_event_says_so() {
     let home = Home::new();
