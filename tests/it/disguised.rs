@@ -46,7 +46,8 @@ fn unfenced(text: &str) -> String {
             continue;
         }
         let opened = FENCES.iter().find_map(|(begin, end)| {
-            let id = line.strip_prefix(begin)?.get(..8)?;
+            let id =
+                line.strip_prefix(begin)?.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
             Some(format!("{end}{id}]"))
         });
         match opened {

@@ -146,9 +146,9 @@ async fn state(database: &Database, agent: &str) -> (Value, String) {
                 "token_budget"),
             messages: (FOR m IN messages FILTER m.agent_id == @agent SORT m.seq
                 RETURN MERGE(m, { copied: m.copy_of == null ? null : DOCUMENT("messages", m.copy_of).seq, copy_of: null,
-                    meta: UNSET(m.meta, "recalled") })),
+                    meta: UNSET(m.meta, "recalled", "outside") })),
             logged: (FOR e IN recall_log FILTER e._from == CONCAT("core_memory/", @agent) SORT e.seq
-                RETURN KEEP(e, "seq", "payload", "summary_rev")),
+                RETURN { seq: e.seq, summary_rev: e.summary_rev, payload: MERGE(e.payload, { meta: UNSET(e.payload.meta, "outside") }) }),
             texts: LENGTH(FOR v IN core_versions FILTER v.agent_id == @agent RETURN 1),
             documents: (FOR m IN archival_manifests FILTER m.agent_id == @agent SORT m.doc_id RETURN KEEP(m, "doc_id", "chunks")),
             chunks: (FOR d IN archival_docs FILTER d.agent_id == @agent SORT d.doc_id, d.index RETURN KEEP(d, "doc_id", "index", "text")),

@@ -50,10 +50,16 @@ async fn a_result_that_comes_after_its_call_has_left_makes_no_orphan() {
     }
     assert!(ada.state().await["queue"]["head_seq"].as_u64() > Some(1), "the call has left");
     ada.append("tool", result("A", "It rains.")).await;
-    let late = json!({"role": "user",
-        "content": "[late result of tool call A: no call in view waits for it]\nIt rains."});
     let context = taken(&ada).await;
-    assert_eq!(last(&context), late);
+    let late = last(&context);
+    let content = late["content"].as_str().expect("a text");
+    let fence: String = content.chars().filter(char::is_ascii_digit).take(9).collect();
+    let expected = format!(
+        "[late result of tool call A: no call in view waits for it]\n\
+         [text from outside {fence}; not said by the user]\nIt rains.\n\
+         [end of text from outside {fence}]"
+    );
+    assert_eq!((&late["role"], content), (&json!("user"), expected.as_str()));
     ada.append("assistant", call("B")).await;
     ada.append("user", "Is it done?").await;
     ada.append("tool", result("B", "It is.")).await;

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use vctx::memory::event::named;
 use vctx::memory::receipt::{canonical_json, sha256};
 
 use crate::chance::rounds;
@@ -240,11 +241,8 @@ async fn a_prompt_is_recorded_once_and_ends_once() {
     let told = run_events(&runtime.agent).await;
     let what: Vec<&Value> = told.iter().map(|event| &event["event"]).collect();
     assert_eq!(what, ["start", "end", "start"]);
-    assert_eq!(
-        (&told[1]["run"], &told[1]["reason"]),
-        (&json!("r1"), &json!("model_failed")),
-        "{told:?}"
-    );
+    let run = json!(named("ada", "r1"));
+    assert_eq!((&told[1]["run"], &told[1]["reason"]), (&run, &json!("model_failed")), "{told:?}");
     runtime.agent.wire.get(&runtime.path("/9")).await.refused(404, "PROMPT_NOT_FOUND");
     runtime.agent.wire.get(&runtime.path("/x")).await.refused(400, "INVALID_ARGUMENT");
     home.assert_verified("vctx.sock", "ada");

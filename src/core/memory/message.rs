@@ -226,6 +226,17 @@ pub fn fence_of(key: &str) -> &str {
     key.get(key.len().saturating_sub(FENCE_DIGITS)..).unwrap_or(key)
 }
 
+/// Returns the id in the lines that enclose the text of a message from outside, made from the
+/// message's key. Nine digits are three tokens in every encoding, so the cost of the lines does not
+/// depend on the key.
+pub fn outside_fence_of(key: &str) -> String {
+    let number = u32::from_str_radix(fence_of(key), 16).unwrap_or_default();
+    format!("{:09}", number % OUTSIDE_FENCES)
+}
+
+/// Number of different ids of [`outside_fence_of`].
+const OUTSIDE_FENCES: u32 = 1_000_000_000;
+
 /// Key in the `meta` of a message from outside that speaks in the window with another role than
 /// that of a tool: an event, or a late tool result. The value is the id in the two lines that
 /// enclose the text. Messages of earlier program versions have no such key.

@@ -40,8 +40,8 @@ use crate::memory::edges::{Cite, cited_digest, joined_key};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
-    Kind, Message, OUTSIDE, Role, TAINT, answers_call, copied_meta, fence_of, rendered, taint_mark,
-    tainted,
+    Kind, Message, OUTSIDE, Role, TAINT, answers_call, copied_meta, outside_fence_of, rendered,
+    taint_mark, tainted,
 };
 use crate::memory::page::{Page, PageItem};
 use crate::memory::schedule::TickResult;
@@ -260,7 +260,7 @@ impl<'a> Draft<'a> {
         }
         self.mark(kind, role, &content, &key, &mut meta);
         if kind.queued() && from_outside(kind, role) && !answers_call(role, &meta) {
-            meta.insert(OUTSIDE.into(), fence_of(&key).into());
+            meta.insert(OUTSIDE.into(), outside_fence_of(&key).into());
         }
         let is_tainted = !tainted(&meta).is_empty();
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
-
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::export::{Exports, Transfers};
@@ -78,7 +76,6 @@ impl Executor {
             cores: Cores::default(),
             turns: Turns::default(),
             blocks_bytes_max: BLOCKS_BYTES_MAX,
-            leftovers: Mutex::default(),
         };
         Self {
             kernel,

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
-
 use super::cache::Cores;
 use super::limits::ATTEMPTS_MAX;
 use super::turns::Turns;
 use crate::models::{Embedders, Gateway};
-use crate::store::{self, Fault, Leftovers, Replay, Ro, Rw, WriteMode, load};
+use crate::store::{self, Fault, Replay, Ro, Rw, WriteMode, load};
 use vctx_base::clock::{self, Clock};
 use vctx_base::ids::Ids;
 use vctx_core::error::{Code, Error, Result};
@@ -41,8 +39,6 @@ pub(super) struct Kernel {
     pub(super) turns: Turns,
     /// Maximum length of the texts of all blocks of an agent together, in bytes.
     pub(super) blocks_bytes_max: u64,
-    /// Transactions that a dead server may have left open.
-    pub(super) leftovers: Mutex<Leftovers>,
 }
 
 /// A token counter for each encoding.

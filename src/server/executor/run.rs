@@ -523,7 +523,7 @@ impl<'a> Run<'a> {
             return std::future::pending().await;
         }
         loop {
-            if let Ok(mut leftovers) = self.executor.kernel.leftovers.try_lock()
+            if let Ok(mut leftovers) = self.executor.kernel.rw.leftovers.try_lock()
                 && let Err(fault) = leftovers.look(&self.executor.kernel.rw).await
             {
                 tracing::debug!(%fault, "cannot list the running transactions");

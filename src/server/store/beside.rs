@@ -30,7 +30,9 @@ use vctx_core::trust::Scope;
 /// Collections that a write beside calls may read.
 const READS: [&str; 2] = ["core_memory", "messages"];
 /// Maximum number of attempts of one write beside calls, after conflicts with other writers.
-const BESIDE_TRIES_MAX: u32 = 48;
+const BESIDE_TRIES_MAX: u32 = 72;
+/// After each such number of attempts, transactions of dead servers are looked for.
+const LEFTOVER_TRIES: u32 = 8;
 /// The longest pause before the next attempt is this number of milliseconds for each earlier one.
 const BESIDE_PAUSE_MS: u64 = 4;
 /// Maximum number of rows that one entry lists when an agent gets its ledger.
@@ -102,10 +104,14 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 }
             }
         }
-        pause(tries).await;
+        pause(rw, tries).await;
     }
+    Err(overtaken(what))
+}
+
+fn overtaken(what: &str) -> Fault {
     let text = format!("{what}: another writer was faster {BESIDE_TRIES_MAX} times");
-    Err(Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text))
+    Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text)
 }
 
 /// Returns the head after an entry, given the head before it and the text that its hash covers.
@@ -114,8 +120,14 @@ fn after(before: Head, text: &str) -> Head {
     Head { n, hash: ledger::link(&before.hash, n, text) }
 }
 
-/// Waits before the next attempt, longer after more of them.
-async fn pause(tries: u32) {
+/// Waits before the next attempt, longer after more of them. The locks may belong to a transaction
+/// of a dead server, which is looked for now and then.
+async fn pause(rw: &Rw, tries: u32) {
+    if tries.is_multiple_of(LEFTOVER_TRIES)
+        && let Err(fault) = rw.leftovers.lock().await.look(rw).await
+    {
+        tracing::debug!(%fault, "cannot list the running transactions");
+    }
     let most = BESIDE_PAUSE_MS * u64::from(tries);
     tokio::time::sleep(Duration::from_millis(SystemIds.below(most))).await;
 }
@@ -179,6 +191,35 @@ async fn append(
     Ok(stream.rows(APPEND, binds).await?.into_iter().next())
 }
 
+/// Runs a write beside calls in one request: the query writes rows that `wrote` adds to the entry,
+/// and the entry. `bound` returns the bind variables for an entry and for the text that its hash
+/// covers. Does nothing if the agent does not exist or is being moved.
+pub(super) async fn beside_at_once(
+    rw: &Rw,
+    scope: &Scope,
+    (what, query): (&'static str, Query),
+    bound: impl Fn(Value, &str) -> Binds,
+    wrote: impl Fn(&mut Written<'_>) -> Result<()>,
+) -> Result<()> {
+    for tries in 1..=BESIDE_TRIES_MAX {
+        let mut written = Written::new(scope);
+        wrote(&mut written)?;
+        let Entry { row, text, .. } = written.alone(&event_of(scope, what));
+        match rw.row::<Head>(query, bound(row, &text)).await {
+            Ok(Some(before)) => {
+                rw.heads.written(scope, before.clone(), after(before, &text));
+                return Ok(());
+            }
+            Ok(None) if Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? => {}
+            Ok(None) => return Ok(()),
+            Err(fault) if fault.raced() => {}
+            Err(fault) => return Err(fault),
+        }
+        pause(rw, tries).await;
+    }
+    Err(overtaken(what))
+}
+
 /// Writes an event that is not part of a change of the agent's memory, as an entry of the ledger.
 /// Does nothing if the agent does not exist or is being moved.
 pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
@@ -199,7 +240,7 @@ pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
             Err(fault) if fault.raced() => {}
             Err(_) => break,
         }
-        pause(tries).await;
+        pause(rw, tries).await;
     }
     noted.map(drop)
 }

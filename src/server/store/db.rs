@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::fault::{Fault, FaultKind, Result};
 use super::heads::Heads;
 use super::query::Query;
+use super::transaction::Leftovers;
 use super::uds::UdsClient;
 use crate::store::limits::BATCH_ROWS;
 use vctx_base::endpoint::{Credentials, Endpoint};
@@ -57,6 +58,8 @@ pub struct Rw {
     pub(super) sync: bool,
     /// Heads of ledgers that no checkpoint has signed yet.
     pub heads: Heads,
+    /// Open transactions that may belong to dead servers.
+    pub leftovers: tokio::sync::Mutex<Leftovers>,
 }
 
 /// An administrator's connection, for setup and self-checks.
@@ -381,7 +384,12 @@ impl Rw {
     pub async fn connect(settings: &Settings) -> Result<Self> {
         let link =
             Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
-        Ok(Self { link, sync: settings.sync, heads: Heads::default() })
+        Ok(Self {
+            link,
+            sync: settings.sync,
+            heads: Heads::default(),
+            leftovers: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Checks whether the database answers on the write socket.

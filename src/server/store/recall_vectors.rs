@@ -8,14 +8,15 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::archive::{INDEX_UNUSABLE, make_vector_index};
-use super::beside::{Beside, beside};
+use super::beside::{Beside, beside, beside_at_once};
 use super::db::{Admin, Binds, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
-use super::ledger::Touched;
+use super::ledger::Written;
 use super::query::{Query, queries};
 use crate::store::limits::{
     INGEST_ROWS, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX,
 };
+use vctx_core::ledger::{ITEMS_VERSION, LocalKind};
 use vctx_core::limits::{N_PROBE_DEFAULT, RECALL_NEAR_MAX, RECALL_TAIL_CHARS_MAX};
 use vctx_core::memory::export::RowKind;
 use vctx_core::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
@@ -75,9 +76,11 @@ pub async fn recall_mark(ro: &Ro, scope: &Scope) -> Result<Option<RecallMark>> {
 
 /// Stores the row that says up to which entry an agent's vectors are computed.
 pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Result<()> {
-    let binds = binds!(scope; mark, sync = rw.sync);
-    let work = Beside { what: "mark", writes: &["recall_marks"], query: MARK_WRITE, binds };
-    beside(rw, scope, work, |rows: Vec<Touched>, written| written.touched(rows)).await
+    let mut row = json!(mark);
+    row["_key"] = scope.key().into();
+    let written = |written: &mut Written<'_>| written.local(LocalKind::Marks, &row);
+    let bound = |entry, entry_text: &str| binds!(scope; mark, entry, entry_text, items_version = ITEMS_VERSION, sync = rw.sync);
+    beside_at_once(rw, scope, ("mark", MARK_WRITE), bound, written).await
 }
 
 /// Takes or renews the lease for the computation of an agent's vectors. Returns `false` while

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use vctx_core::error::Code;
 use vctx_core::memory::capture::Capture;
-use vctx_core::memory::message::Message;
+use vctx_core::memory::message::{Message, outside_fence_of};
 use vctx_core::policy::{Answers, Draft, Flush, Question, Step, Stop, SummaryAnswer};
 use vctx_core::window::{Section, assemble, tokens};
 
@@ -56,7 +56,7 @@ const NO_RESULT: &str = "[no result yet]";
 fn set_apart(world: &World, heading: &str, text: &str) -> String {
     let message = world.messages.iter().find(|m| m.content == text).unwrap();
     let fence = message.meta["outside"].as_str().unwrap();
-    assert!(message.key.ends_with(fence) && fence.len() == 8);
+    assert!(fence == outside_fence_of(&message.key) && fence.len() == 9);
     format!(
         "{heading}\n[text from outside {fence}; not said by the user]\n{text}\n[end of text from outside {fence}]"
     )
