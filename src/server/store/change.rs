@@ -161,6 +161,8 @@ async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
                 rw.heads.drop_known(scope);
                 continue;
             }
+            // Another writer has changed the core, and so has appended an entry too.
+            Applied::Stale => rw.heads.drop_known(scope),
             _ => {}
         }
         return Ok(outcome);
