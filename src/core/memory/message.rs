@@ -298,7 +298,7 @@ pub fn copied_meta(
         mark["excerpt"] = json!({"start": part.start, "end": part.end});
     }
     if outside {
-        mark["fence"] = fence_of(&original.key).into();
+        mark["fence"] = outside_fence_of(&original.key).into();
     }
     meta.insert(RECALLED.into(), mark);
     meta

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use vctx_core::error::Error;
-use vctx_core::memory::message::{Kind, Message, Role};
+use vctx_core::memory::message::{Kind, Message, Role, outside_fence_of};
 use vctx_core::policy::{Answers, Draft, Flush, Step};
 use vctx_core::window::{Section, tokens};
 
@@ -52,7 +52,7 @@ fn a_copy_is_counted_marked_and_never_logged() {
         let text = rendered["content"].as_str().unwrap();
         // The two lines around the text say that the user did not say it. The text cannot contain
         // the last line, because its writer did not know the key of the message.
-        let fence = &original.key[original.key.len() - 8..];
+        let fence = outside_fence_of(&original.key);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("[recalled: seq 2, tool, "), "{text}");
         let first = format!("[output of a tool {fence}; not said by the user]");
