@@ -34,6 +34,8 @@ pub struct Signed {
     pub number: u64,
     /// Position of the checkpoint's line in the file, in bytes.
     position: u64,
+    /// Length of this line in bytes, with its end.
+    bytes: u64,
 }
 
 /// The checkpoints of one server.
@@ -139,14 +141,13 @@ impl Checkpoints {
     /// Returns the proof of the newest head that was signed for an agent; `None` if there is none.
     pub fn proof(&self, agent: &str) -> io::Result<Option<HeadProof>> {
         let state = self.state.lock().expect("no holder panics");
-        let Some(Signed { head: Some(head), position, .. }) = state.signed.get(agent) else {
+        let Some(Signed { head: Some(head), position, bytes, .. }) = state.signed.get(agent) else {
             return Ok(None);
         };
         // The file is open for appending, so a read at a position moves nothing.
-        let mut bytes = vec![0; CHECKPOINT_LINE_BYTES_MAX.min(state.bytes - position) as usize];
-        state.file.read_exact_at(&mut bytes, *position)?;
-        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
-        let row: Value = serde_json::from_slice(&bytes[..end])?;
+        let mut line = vec![0; *bytes as usize];
+        state.file.read_exact_at(&mut line, *position)?;
+        let row: Value = serde_json::from_slice(&line)?;
         let heads = row["heads"].as_array().map(Vec::as_slice).unwrap_or_default();
         let heads = heads.iter().filter_map(SignedHead::of_list);
         let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -171,7 +172,7 @@ impl State {
         self.bytes += bytes;
         for one in checkpoint.heads {
             let at = checkpoint.at.clone();
-            self.signed.insert(one.agent, Signed { head: one.head, at, number, position });
+            self.signed.insert(one.agent, Signed { head: one.head, at, number, position, bytes });
         }
     }
 }
