@@ -29,6 +29,8 @@ pub struct Crowd {
 /// What the server knows of one connection.
 #[derive(Debug, Default)]
 struct Member {
+    /// User id of the client.
+    user: u32,
     /// Number of calls whose answers are not sent completely.
     calls: AtomicUsize,
     /// When the server began to wait for the client to read, in milliseconds of the crowd.
@@ -69,11 +71,18 @@ impl Crowd {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    pub(super) fn join(self: &Arc<Self>) -> Membership {
+    /// Adds a connection of the user with the given id. If the user has `most` connections already,
+    /// closes the one that has waited longest for its client. Returns `None` if none waits.
+    pub(super) fn join(self: &Arc<Self>, user: u32, most: usize) -> Option<Membership> {
+        let of_user = |member: &Member| member.user == user;
+        let has = self.members().values().filter(|member| of_user(member)).count();
+        if has >= most && !self.close_waiting_of(of_user) {
+            return None;
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let member = Arc::<Member>::default();
+        let member = Arc::new(Member { user, ..Member::default() });
         self.members().insert(number, Arc::clone(&member));
-        Membership { crowd: Arc::clone(self), number, member }
+        Some(Membership { crowd: Arc::clone(self), number, member })
     }
 
     fn members(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Member>>> {
@@ -83,14 +92,26 @@ impl Crowd {
     /// Closes the connection whose client has read nothing of its answer for the longest time;
     /// returns whether there was one. A client gets at least [`CLIENT_GRACE_MS`].
     pub fn close_unread(&self) -> bool {
-        self.close_longest(|member| member.unread_since.load(Ordering::Relaxed))
+        self.close_unread_of(|_| true)
+    }
+
+    fn close_unread_of(&self, is_meant: impl Fn(&Member) -> bool) -> bool {
+        self.close_longest(|member| match is_meant(member) {
+            true => member.unread_since.load(Ordering::Relaxed),
+            false => NOT,
+        })
     }
 
     /// Like `close_unread`; if there is none, closes the connection that has been idle longest.
     pub(super) fn close_waiting(&self) -> bool {
-        self.close_unread()
+        self.close_waiting_of(|_| true)
+    }
+
+    /// Like `close_waiting`, among the connections for which `is_meant` is true.
+    fn close_waiting_of(&self, is_meant: impl Fn(&Member) -> bool) -> bool {
+        self.close_unread_of(&is_meant)
             || self.close_longest(|member| match member.calls.load(Ordering::Relaxed) {
-                0 => member.idle_since.load(Ordering::Relaxed),
+                0 if is_meant(member) => member.idle_since.load(Ordering::Relaxed),
                 _ => NOT,
             })
     }
@@ -218,7 +239,7 @@ mod tests {
     async fn the_client_that_let_the_server_wait_longest_goes_first() {
         let mut crowd = Crowd::new();
         later(&mut crowd, 10_000);
-        let [idle, busy, unread, fresh] = [0; 4].map(|_| crowd.join());
+        let [idle, busy, unread, fresh] = [0; 4].map(|_| crowd.join(0, 4).unwrap());
         idle.member.idle_since.store(1, Ordering::Relaxed);
         busy.member.idle_since.store(1, Ordering::Relaxed);
         let call = busy.calls()();
@@ -235,5 +256,24 @@ mod tests {
         busy.member.idle_since.store(1, Ordering::Relaxed);
         assert!(crowd.close_waiting());
         busy.closed().await;
+    }
+
+    #[test]
+    fn a_user_with_many_connections_keeps_no_other_user_out() {
+        let mut crowd = Crowd::new();
+        later(&mut crowd, 10_000);
+        let (ada, ben) = (1_000, 1_001);
+        let first = crowd.join(ada, 2).expect("room");
+        let second = crowd.join(ada, 2).expect("room");
+        assert!(crowd.join(ada, 2).is_none(), "both are at work");
+        assert!(crowd.join(ben, 2).is_some());
+        let other = crowd.join(ben, 2).expect("room");
+        other.member.idle_since.store(1, Ordering::Relaxed);
+        assert!(crowd.join(ada, 2).is_none(), "only the other user's connection waits");
+        first.member.idle_since.store(1, Ordering::Relaxed);
+        let third = crowd.join(ada, 2).expect("the first connection made room");
+        assert!(crowd.join(ada, 2).is_none());
+        drop((second, third));
+        assert!(crowd.join(ada, 2).is_some());
     }
 }

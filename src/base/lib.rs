@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod held;
 pub mod ids;
 pub mod metric;
+mod refusal;
 pub mod signing;
 pub mod socket;
 pub mod sse;

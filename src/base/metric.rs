@@ -140,7 +140,7 @@ meters! {
     REPLAYED = Counter "vctx_replayed_total", "", "calls", [], &[],
         "Answers replayed for a known idempotency key";
     SHED = Counter "vctx_calls_shed_total", "", "calls", [], &[],
-        "Calls refused because too many calls were running";
+        "Calls refused because too many calls were running, and connections refused because their user has too many";
     CONNECTIONS = Gauge "vctx_connections", "", "connections", [], &[],
         "Open connections: of a server, to its API socket and its metrics socket; of a proxy, to its metrics socket";
     BUILD = Gauge "vctx_build_info", "", "none", ["version"], &[],

@@ -23,11 +23,12 @@ use tokio_io_timeout::TimeoutWriter;
 
 use super::crowd::{Crowd, Membership};
 use super::held::held;
+use super::refusal::refuse;
 use super::unread::read_on;
 use crate::metric;
 use vctx_core::limits::{
-    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX,
-    SOCKET_PATH_BYTES_MAX,
+    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, DRAIN_MS_MAX,
+    HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
 };
 
 /// Time between two attempts to close a connection when there is no room for another one, in
@@ -219,6 +220,8 @@ impl Drop for Listening {
 pub struct Bounds {
     /// Maximum number of open connections.
     pub connections: usize,
+    /// Maximum number of open connections of one user.
+    pub connections_per_user: usize,
     /// Time limit for the head of a request, including the idle time before the head, in
     /// milliseconds.
     pub head_ms: u64,
@@ -236,6 +239,7 @@ pub struct Bounds {
 /// The limits of the API socket.
 const API: Bounds = Bounds {
     connections: CONNECTIONS_MAX,
+    connections_per_user: CONNECTIONS_PER_USER_MAX,
     head_ms: HEAD_MS_MAX,
     head_bytes: None,
     stall_ms: ANSWER_STALL_MS,
@@ -277,8 +281,13 @@ pub async fn serve_within(
         };
         match accepted {
             Ok((stream, _)) => {
+                let Ok(peer) = stream.peer_cred() else { continue };
+                let Some(member) = crowd.join(peer.uid(), bounds.connections_per_user) else {
+                    refuse(&stream);
+                    continue;
+                };
                 let (router, stop) = (router.clone(), stop.clone());
-                let (counted, member) = (Counted::new(&listening.open), crowd.join());
+                let counted = Counted::new(&listening.open);
                 let router = router.layer(axum::Extension(Arc::clone(&crowd)));
                 tokio::spawn(async move {
                     let (_permit, _counted) = (permit, counted);

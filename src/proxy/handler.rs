@@ -86,6 +86,8 @@ pub struct Proxy {
 pub fn bounds() -> Bounds {
     Bounds {
         connections: PROXY_CONNECTIONS_MAX,
+        // All clients of a proxy are usually processes of one user.
+        connections_per_user: PROXY_CONNECTIONS_MAX,
         head_ms: PROXY_HEAD_MS_MAX,
         head_bytes: Some(PROXY_HEAD_BYTES_MAX),
         stall_ms: PROXY_ANSWER_STALL_MS,
