@@ -1,5 +1,7 @@
 //! Tests that a lease is not valid if it ends later than a lease can, because a clock was wrong
-//! when the lease was taken. The queries run on the database itself.
+//! when the lease was taken, and that a schedule is not silent for such a time.
+
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -12,6 +14,11 @@ use vctx::clock::{Clock as _, SystemClock};
 const LEASE_MS: u64 = 10_000;
 /// How far a wrong clock was ahead, in milliseconds.
 const AHEAD_MS: u64 = 8 * 24 * 3_600 * 1_000;
+
+/// Maximum time that a test waits for background work, even on a busy machine.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+/// Pause between two polls.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// When another server's lease ends, relative to now, and whether the lease is valid.
 const ENDS: [(i64, bool); 3] = [(-1_000, false), (5_000, true), (AHEAD_MS as i64, false)];
@@ -91,4 +98,43 @@ async fn a_lease_that_ends_later_than_a_lease_can_is_not_valid() {
         let expired = run(&database, "core_expired_runs", binds).await;
         assert_eq!(expired.is_empty(), valid, "a run {ends} ms: {expired:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeating_schedule_far_ahead_is_not_silent_until_then() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let usual = Tuning::default();
+    let server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &usual).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 65_536, "Be brief.").await;
+    let at = vctx::clock::iso8601(SystemClock.unix_ms() + AHEAD_MS);
+    for (name, schedule) in [
+        ("tide", json!({"every_ms": 60_000, "content": "Go."})),
+        ("week", json!({"every_ms": AHEAD_MS, "content": "Go."})),
+        ("once", json!({"at": at, "content": "Go."})),
+    ] {
+        ada.wire.put(&format!("{}/schedules/{name}", ada.path()), &schedule).await.ok();
+    }
+    assert!(server.stop().await.success());
+    drop(server);
+    let ahead = "FOR s IN schedules FILTER s.name == 'tide'
+        UPDATE s WITH { due_ms: s.due_ms + @ms, look_ms: s.look_ms + @ms } IN schedules RETURN 1";
+    let database = home.database();
+    database.row(ahead, json!({"ms": AHEAD_MS})).await;
+    let ticks = "RETURN MERGE(FOR s IN schedules RETURN { [s.name]: s.due_ms })";
+    let listed = database.row(ticks, json!({})).await;
+
+    let server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &usual).await;
+    server.expect("schedules were far ahead");
+    let until = Instant::now() + LOOK_MAX;
+    let soon = loop {
+        let now = database.row(ticks, json!({})).await;
+        if now["tide"] != listed["tide"] {
+            break now;
+        }
+        assert!(Instant::now() < until, "the schedule stays silent: {now}");
+        tokio::time::sleep(LOOK).await;
+    };
+    assert!(soon["tide"].as_u64() <= Some(SystemClock.unix_ms() + 60_000), "{soon}");
+    assert_eq!((&soon["week"], &soon["once"]), (&listed["week"], &listed["once"]));
 }

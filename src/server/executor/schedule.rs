@@ -122,6 +122,20 @@ impl Executor {
         self.kernel.write(|rw| store::skip_tick(rw, &scope, name, due_ms, next.next_ms)).await
     }
 
+    /// Gives the schedules whose next tick is too far ahead a new next tick, one interval from now.
+    /// Such a tick was computed while the database's clock was wrong, and the schedule would be
+    /// silent until then. Returns the number of these schedules.
+    pub async fn restart_ahead(&self, actor: &Actor, limit: u64) -> Result<usize> {
+        let found = self.kernel.read(|ro| store::ticks_ahead(ro, TICK_WAIT_MS.1, limit)).await?;
+        for tick in &found.ahead {
+            let scope = scope_of(actor, &tick.tenant, &tick.agent_id)?;
+            let next_ms = Some(found.now_ms + tick.every_ms);
+            let skip = |rw| store::skip_tick(rw, &scope, &tick.name, tick.due_ms, next_ms);
+            self.kernel.write(skip).await?;
+        }
+        Ok(found.ahead.len())
+    }
+
     /// Postpones a failed tick; the delay grows with each failure.
     pub async fn postpone(&self, tick: &DueTick, actor: &Actor) -> Result<()> {
         let (least, most) = TICK_WAIT_MS;

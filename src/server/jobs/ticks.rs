@@ -1,6 +1,7 @@
 //! Fires the due ticks of schedules, and runs the agents for which the schedules request a run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
@@ -16,6 +17,9 @@ use vctx_core::trust::Actor;
 
 /// Pause between two searches for due schedules, in milliseconds.
 const TICK_LOOK_MS: u64 = 500;
+/// Number of searches for due schedules after which the job searches for schedules whose next tick
+/// is too far ahead: about five minutes.
+const AHEAD_ROUNDS: u64 = 600;
 /// Maximum number of agents whose ticks are fired at the same time.
 const TICKS_AT_ONCE: usize = 8;
 /// Maximum number of concurrent scheduled runs on one server; more runs must wait.
@@ -34,12 +38,14 @@ pub struct Ticks {
     runner: Option<Arc<Processor>>,
     /// The scheduled runs in progress; they continue while the job searches for more.
     runs: Mutex<JoinSet<()>>,
+    /// Number of searches so far.
+    rounds: AtomicU64,
 }
 
 impl Ticks {
     /// Makes the schedules job for this server.
     pub fn new(executor: Arc<Executor>, actor: Actor, runner: Option<Arc<Processor>>) -> Self {
-        Self { executor, actor, runner, runs: Mutex::default() }
+        Self { executor, actor, runner, runs: Mutex::default(), rounds: AtomicU64::new(0) }
     }
 
     /// Fires the due ticks of several agents at a time. An agent to which no event can be written
@@ -168,6 +174,13 @@ impl Job for Ticks {
     const PAUSE: Duration = Duration::from_millis(TICK_LOOK_MS);
 
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
+        if self.rounds.fetch_add(1, Ordering::Relaxed).is_multiple_of(AHEAD_ROUNDS) {
+            let restarting = self.executor.restart_ahead(&self.actor, TICKS_LOOKED);
+            let restarted = unless_stopping(stopping, restarting).await?.unwrap_or_default();
+            if restarted > 0 {
+                tracing::warn!(restarted, "schedules were far ahead, because a clock was wrong");
+            }
+        }
         let found = unless_stopping(stopping, self.executor.due_ticks(TICKS_LOOKED)).await?;
         let Some(found) = found else { return Ok(()) };
         let fired = self.fire(found.due, stopping).await;

@@ -88,6 +88,7 @@ pub use retention::{DueAgent, due, due_agents, evicted, keep_ttl_index};
 pub use schedule::{
     CutRun, DueTick, DueTicks, ScheduleOutcome, Schedules, claim_run, due_ticks, end_run,
     looked_at, postpone_tick, put_schedule, remove_schedule, schedule, schedules, skip_tick,
+    ticks_ahead,
 };
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,

@@ -23,6 +23,7 @@ queries! {
     LOAD = "schedule_load",
     REMOVE = "schedule_remove",
     DUE = "schedule_due",
+    AHEAD = "schedule_ahead",
     FIRED = "schedule_fired",
     SKIP = "schedule_skip",
     POSTPONE = "schedule_postpone",
@@ -99,6 +100,30 @@ pub struct DueTicks {
     pub cut: Vec<CutRun>,
 }
 
+/// A repeating schedule whose next tick is too far ahead.
+#[derive(Clone, Debug, Deserialize)]
+pub struct AheadTick {
+    /// Key of the agent's core.
+    pub agent_id: String,
+    /// Tenant of the agent.
+    pub tenant: String,
+    /// Name of the schedule.
+    pub name: String,
+    /// When the next tick is due, in milliseconds since 1970.
+    pub due_ms: u64,
+    /// Interval of the schedule, in milliseconds.
+    pub every_ms: u64,
+}
+
+/// The repeating schedules whose next ticks are too far ahead.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct AheadTicks {
+    /// The database's time, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// The schedules.
+    pub ahead: Vec<AheadTick>,
+}
+
 /// Creates a schedule, or changes the one with the same name.
 pub async fn put_schedule(rw: &Rw, scope: &Scope, schedule: &Schedule) -> Result<ScheduleOutcome> {
     #[derive(Deserialize)]
@@ -150,6 +175,11 @@ pub async fn due_ticks(ro: &Ro, limit: u64) -> Result<DueTicks> {
     Ok(ro.row(DUE, binds!(none; limit, lease_ms = TICK_RUN_LEASE_MS)).await?.unwrap_or_default())
 }
 
+/// Returns repeating schedules whose next tick is further ahead than their interval and `wait_ms`.
+pub async fn ticks_ahead(ro: &Ro, wait_ms: u64, limit: u64) -> Result<AheadTicks> {
+    Ok(ro.row(AHEAD, binds!(none; wait_ms, limit)).await?.unwrap_or_default())
+}
+
 /// Advances a schedule to its next tick, inside a running transaction. Returns `false` if the
 /// schedule has moved on to another tick or was removed.
 pub(super) async fn fire(
@@ -169,7 +199,7 @@ pub(super) async fn fire(
     Ok(is_fired)
 }
 
-/// Advances a schedule past a tick whose event already exists.
+/// Gives a schedule another next tick in place of the one at `due_ms`.
 pub async fn skip_tick(
     rw: &Rw,
     scope: &Scope,
