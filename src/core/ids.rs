@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use sha2::{Digest as _, Sha256};
+use crate::sha::Sha256;
 
 /// Generates document keys, salts for digests, and random numbers for jitter.
 pub trait Ids: Send + Sync {

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod proof;
 pub mod search;
 pub mod seeded;
+pub mod sha;
 pub mod text;
 pub mod tools;
 pub mod trust;

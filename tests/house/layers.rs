@@ -49,11 +49,12 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "frostem",
     // `jiff` is used for dates and their text form, without a clock and without time zones.
     "jiff",
+    // `ring` is used for SHA-256 only.
+    "ring",
     "schemars",
     "serde",
     "serde_json",
     "serde_path_to_error",
-    "sha2",
     "thiserror",
     "tiktoken-rs",
     "unicode-normalization",

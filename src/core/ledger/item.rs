@@ -6,10 +6,10 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::memory::export::{Owner, RowKind, carried};
 use crate::memory::receipt::{canonical_json, canonical_object};
+use crate::sha::Sha256;
 use crate::trust::Scope;
 
 type Row = Map<String, Value>;
@@ -304,7 +304,7 @@ impl Item {
     }
 
     fn is(shape: Shape, id: String, covered: &Covered<'_>, until: Option<u64>) -> Self {
-        let digest = Sha256::digest(canonical_object(&covered.0).as_bytes());
+        let digest = Sha256::digest(canonical_object(&covered.0));
         Self { shape, id, state: RowState::Is { digest: short(&digest), until } }
     }
 }

@@ -17,11 +17,10 @@ pub use item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::{Map, Value};
 
-use crate::memory::event::Event;
-use crate::memory::receipt::{canonical_object, hex, sha256};
+use crate::memory::receipt::{canonical_object, hex};
+use crate::sha::Sha256;
 
 /// Returns the hash before the first entry: `SHA-256("vctx ledger 1" ‖ 0x00 ‖ name)`, in hex. The
 /// name is the one that the digests of the agent's messages contain.
@@ -33,7 +32,7 @@ pub fn genesis(sealed_as: &str) -> String {
 }
 
 /// Returns the hash of an entry: `SHA-256(previous ‖ " " ‖ n ‖ " " ‖ text)`, in hex, where `text`
-/// is the entry's [`text`]. The query of a write beside calls computes the same hash.
+/// is the entry's [`text_of`]. The query of a write beside calls computes the same hash.
 pub fn link(previous: &str, n: u64, text: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{previous} {n} ").as_bytes());
@@ -44,24 +43,16 @@ pub fn link(previous: &str, n: u64, text: &str) -> String {
 /// Returns the text that the hash of an entry covers: the SHA-256, in hex, of the canonical JSON of
 /// the audit row's type, time and details, and of the written rows. In an entry of version 1, it is
 /// the canonical JSON itself.
-pub fn text(event: &Event, rows: &[String]) -> String {
-    let (kind, ts, details, rows) =
-        (json!(event.kind), json!(event.ts), json!(event.details), json!(rows));
-    covered([("type", &kind), ("ts", &ts), ("details", &details), ("rows", &rows)])
-}
-
-fn covered(attributes: [(&str, &Value); 4]) -> String {
-    let text = canonical_object(&attributes.map(|(name, value)| (name, Cow::Borrowed(value))));
-    match attributes[3].1[0] == ITEMS_VERSION {
-        true => sha256(&text),
-        false => text,
-    }
-}
-
-/// Returns the same text as [`text`] for an entry that was read from the database or from an
-/// export.
 pub fn text_of(row: &Map<String, Value>) -> String {
-    covered(["type", "ts", "details", "rows"].map(|name| (name, row.get(name).unwrap_or(&NULL))))
+    let [kind, ts, details, rows] =
+        ["type", "ts", "details", "rows"].map(|name| (name, row.get(name).unwrap_or(&NULL)));
+    let text = canonical_object(
+        &[kind, ts, details, rows].map(|(name, value)| (name, Cow::Borrowed(value))),
+    );
+    match rows.1[0] == ITEMS_VERSION {
+        true => hex(&Sha256::digest(text)),
+        false => String::from_utf8(text).expect("JSON is UTF-8"),
+    }
 }
 
 const NULL: Value = Value::Null;

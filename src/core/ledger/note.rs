@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use crate::memory::receipt::canonical_json;
+use crate::sha::Sha256;
 
 /// Number that stands for Ed25519 in keys and key ids (`c2sp.org/signed-note`).
 pub const ED25519: u8 = 1;

@@ -2,9 +2,11 @@
 //! chain over all digests.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
+
+use crate::sha::Sha256;
 
 /// Returns the chain value before the first message: `SHA-256("vctx chain 1" ‖ 0x00 ‖ agent_id)`,
 /// in hex.
@@ -55,73 +57,72 @@ pub fn canonical_message(agent_id: &str, message: &Value) -> String {
 /// fraction. If the value is stored in the database and read again, its text therefore stays the
 /// same.
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::new();
+    let mut out = Vec::with_capacity(CANONICAL_BYTES);
     write_canonical(value, &mut out);
-    out
+    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// Formats an object, given as pairs of names and values, like [`canonical_json`].
-pub(crate) fn canonical_object(pairs: &[(&str, Cow<'_, Value>)]) -> String {
-    let mut out = String::new();
+/// Formats an object, given as pairs of names and values, like [`canonical_json`]. Returns the
+/// bytes of the text.
+pub(crate) fn canonical_object(pairs: &[(&str, Cow<'_, Value>)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(CANONICAL_BYTES);
     write_object(pairs.iter().map(|(name, value)| (*name, &**value)).collect(), &mut out);
     out
 }
 
-fn write_object(mut pairs: Vec<(&str, &Value)>, out: &mut String) {
+/// Room for a canonical text, in bytes: most rows without long texts fit, so that the text grows
+/// without copies.
+const CANONICAL_BYTES: usize = 2_048;
+
+fn write_object(mut pairs: Vec<(&str, &Value)>, out: &mut Vec<u8>) {
     pairs.sort_unstable_by_key(|(name, _)| *name);
-    out.push('{');
+    out.push(b'{');
     for (i, (name, value)) in pairs.into_iter().enumerate() {
         if i > 0 {
-            out.push(',');
+            out.push(b',');
         }
         write_text(name, out);
-        out.push(':');
+        out.push(b':');
         write_canonical(value, out);
     }
-    out.push('}');
+    out.push(b'}');
 }
 
-fn write_text(text: &str, out: &mut String) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        out.push_str(&Value::from(text).to_string());
-    } else {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
-    }
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("a text is JSON");
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
             write_object(map.iter().map(|(name, value)| (name.as_str(), value)).collect(), out);
         }
         Value::String(text) => write_text(text, out),
         Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 write_canonical(item, out);
             }
-            out.push(']');
+            out.push(b']');
         }
-        Value::Number(number) => out.push_str(&canonical_number(number)),
-        Value::Null => out.push_str("null"),
-        Value::Bool(is) => out.push_str(if *is { "true" } else { "false" }),
+        Value::Number(number) => write_number(number, out),
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
     }
 }
 
 /// 2^53, above which a double cannot represent every whole number (IEEE 754).
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-fn canonical_number(number: &serde_json::Number) -> String {
+fn write_number(number: &serde_json::Number, out: &mut Vec<u8>) {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < WHOLE_MAX => {
-            format!("{float:.0}")
+            write!(out, "{float:.0}").expect("a vector takes all bytes");
         }
-        _ => number.to_string(),
+        _ => serde_json::to_writer(out, number).expect("a number is JSON"),
     }
 }
 

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::part::RowKind;
@@ -21,6 +20,7 @@ use crate::memory::message::Message;
 use crate::memory::prompt::{Prompt, ToolSet};
 use crate::memory::receipt;
 use crate::memory::schedule::Schedule;
+use crate::sha::Sha256;
 
 type Row = Map<String, Value>;
 type CheckResult<T> = Result<T, String>;

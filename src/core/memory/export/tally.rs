@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::exact::exact;
 use super::part::RowKind;
 use crate::memory::archive::Metric;
 use crate::memory::receipt::{canonical_json, hex};
+use crate::sha::Sha256;
 
 /// Name of the export format.
 pub(super) const FORMAT: &str = "vctx-agent";
