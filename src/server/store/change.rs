@@ -430,8 +430,9 @@ fn bound(
         .collect();
     let response = Value::Object(record.response.clone());
     written.row(RowKind::Core, json!(change.after), None)?;
-    for message in &change.messages {
-        written.row(RowKind::Messages, json!(message), None)?;
+    let messages: Vec<Value> = change.messages.iter().map(|message| json!(message)).collect();
+    for message in &messages {
+        written.row(RowKind::Messages, message.clone(), None)?;
     }
     for version in &kept {
         written.row(RowKind::Versions, version.clone(), None)?;
@@ -444,11 +445,18 @@ fn bound(
     let (entry, after) = entry.after(scope, before);
     events.push(entry);
     let ends = [before.n, after.n].map(|n| entry_key(scope.key(), n));
-    let binds = binds!(scope;
-        replay_keys, expected_rev = change.before.rev,
-        core = Value::Object(patch), replay, response, messages = change.messages,
-        kept = Value::Array(kept), events, last = before, ends, sync = rw.sync
+    let mut binds = binds!(scope;
+        replay_keys, expected_rev = change.before.rev, last = before, ends, sync = rw.sync
     );
+    // The macro would copy these values.
+    binds.0.extend([
+        ("core", Value::Object(patch)),
+        ("replay", replay),
+        ("response", response),
+        ("messages", Value::Array(messages)),
+        ("kept", Value::Array(kept)),
+        ("events", Value::Array(events)),
+    ]);
     Ok((binds, after))
 }
 

@@ -123,9 +123,9 @@ impl<'a> Written<'a> {
     pub(super) fn alone(self, event: &Event) -> Entry {
         let mut items = vec![ITEMS_VERSION.to_owned()];
         items.extend(self.items);
-        let text = ledger::text(event, &items);
         let mut row = json!(event);
         row["rows"] = items.into();
+        let text = row.as_object().map(ledger::text_of).unwrap_or_default();
         Entry { row, text, others: Vec::new() }
     }
 
