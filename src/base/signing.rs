@@ -11,9 +11,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use crate::ids::{Ids as _, SystemIds};
-use vctx_core::ledger::note::{
-    ED25519 as ED25519_NUMBER, key_id, public_key_text, signature_line, split_note,
-};
+use vctx_core::ledger::key::{KeyKind, PublicKey};
 
 /// Beginning of the text of a private key, as in Go's package `sumdb/note`.
 const PRIVATE: &str = "PRIVATE+KEY+";
@@ -22,9 +20,12 @@ const KEY_FILE_BYTES_MAX: u64 = 4_096;
 /// Number of bytes of the seed of an Ed25519 key.
 const SEED_BYTES: usize = 32;
 
+/// Number of the kind of key that signs the text of a note, before the seed of a private key.
+const LOG: u8 = KeyKind::Log as u8;
+
 /// A private key with its name.
 pub struct SigningKey {
-    name: String,
+    public: PublicKey,
     pair: Ed25519KeyPair,
 }
 
@@ -55,14 +56,16 @@ impl SigningKey {
         let mut parts = text.strip_prefix(PRIVATE)?.splitn(3, '+');
         let (name, id, key) = (parts.next()?, parts.next()?, parts.next()?);
         let key = STANDARD.decode(key).ok()?;
-        let (&ED25519_NUMBER, seed) = key.split_first()? else { return None };
+        let (&LOG, seed) = key.split_first()? else { return None };
         let key = Self::of_seed(name, seed)?;
-        (key.id_text() == id).then_some(key)
+        (key.public.id_text() == id).then_some(key)
     }
 
     fn of_seed(name: &str, seed: &[u8]) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
-        Some(Self { name: name.to_owned(), pair })
+        let bytes = pair.public_key().as_ref().to_vec();
+        let public = PublicKey { kind: KeyKind::Log, name: name.to_owned(), bytes };
+        Some(Self { public, pair })
     }
 
     fn make(path: &Path) -> Result<Self, String> {
@@ -71,8 +74,8 @@ impl SigningKey {
         let mut seed = [0_u8; SEED_BYTES];
         SystemRandom::new().fill(&mut seed).map_err(|error| wrong(&error))?;
         let key = Self::of_seed(&name, &seed).ok_or_else(|| wrong(&"no key was made"))?;
-        let private = STANDARD.encode([&[ED25519_NUMBER], &seed[..]].concat());
-        let text = format!("{PRIVATE}{name}+{}+{private}\n", key.id_text());
+        let private = STANDARD.encode([&[LOG], &seed[..]].concat());
+        let text = format!("{PRIVATE}{name}+{}+{private}\n", key.public.id_text());
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(path);
         let written = file.and_then(|mut file| {
@@ -85,40 +88,26 @@ impl SigningKey {
         }
     }
 
-    fn id_text(&self) -> String {
-        format!("{:08x}", u32::from_be_bytes(key_id(&self.name, self.public())))
-    }
-
-    fn public(&self) -> &[u8] {
-        self.pair.public_key().as_ref()
-    }
-
-    /// Returns the name of the key.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the text of the public key, with which others verify notes.
-    pub fn public_text(&self) -> String {
-        public_key_text(&self.name, self.public())
+    /// Returns the public key, with which others verify notes.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
     }
 
     /// Returns a note: the text, an empty line and the signature.
     pub fn note(&self, text: &str) -> String {
-        let signature = self.pair.sign(text.as_bytes());
-        format!("{text}\n{}", signature_line(&self.name, self.public(), signature.as_ref()))
+        format!("{text}\n{}", self.signature_line(text))
     }
 
-    /// Returns the text of a note that this key signed. An error says what is wrong.
-    pub fn verified(&self, note: &str) -> Result<String, String> {
-        verified(note, &self.name, self.public())
+    /// Returns the line of a note with this key's signature.
+    pub fn signature_line(&self, text: &str) -> String {
+        self.public.signature_line(self.pair.sign(text.as_bytes()).as_ref())
     }
 }
 
 /// Returns the text of a note with a valid signature of the given key. An error says what is wrong.
-pub fn verified(note: &str, name: &str, public: &[u8]) -> Result<String, String> {
-    let (text, signature) = split_note(note, name, public)?;
-    UnparsedPublicKey::new(&ED25519, public)
+pub fn verified(note: &str, key: &PublicKey) -> Result<String, String> {
+    let (text, signature) = key.split(note)?;
+    UnparsedPublicKey::new(&ED25519, &key.bytes)
         .verify(text.as_bytes(), &signature)
         .map_err(|_| "has a signature that does not hold")?;
     Ok(text)
@@ -127,7 +116,6 @@ pub fn verified(note: &str, name: &str, public: &[u8]) -> Result<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vctx_core::ledger::note::read_public_key;
 
     #[test]
     fn a_note_of_another_program_is_verified() {
@@ -136,10 +124,10 @@ mod tests {
         let note = "If you think cryptography is the answer to your problem,\n\
             then you don't know what your problem is.\n\n\
             \u{2014} PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n";
-        let (name, public) = read_public_key(key).unwrap();
-        assert!(verified(note, &name, &public).unwrap().starts_with("If you think"));
+        let key = PublicKey::parse(key, KeyKind::Log).unwrap();
+        assert!(verified(note, &key).unwrap().starts_with("If you think"));
         let forged = note.replace("answer", "cause");
-        assert!(verified(&forged, &name, &public).unwrap_err().contains("does not hold"));
+        assert!(verified(&forged, &key).unwrap_err().contains("does not hold"));
     }
 
     #[test]
@@ -149,8 +137,8 @@ mod tests {
         let made = SigningKey::load_or_make(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let again = SigningKey::load_or_make(&path).unwrap();
-        assert_eq!(again.public_text(), made.public_text());
-        assert_eq!(again.verified(&made.note("text\n")), Ok("text\n".into()));
+        assert_eq!(again.public(), made.public());
+        assert_eq!(verified(&made.note("text\n"), again.public()), Ok("text\n".into()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(SigningKey::load_or_make(&path).err().unwrap().contains("0600"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

@@ -29,7 +29,8 @@ pub struct Context {
     #[arg(long)]
     manifest: bool,
 
-    /// Write the whole answer to a file, as a receipt for `vctx verify`
+    /// Write the whole answer to a file, as a receipt for `vctx verify`, with a signed head of the agent's
+    /// ledger
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
@@ -39,7 +40,11 @@ pub struct Context {
 
 /// Runs `vctx context`.
 pub async fn run(context: Context) -> Result<(), Failure> {
-    let answer = context.target.client().context(&context.agent).await?;
+    let client = context.target.client();
+    let answer = match &context.save {
+        Some(_) => client.receipt(&context.agent).await?,
+        None => client.context(&context.agent).await?,
+    };
     if let Some(path) = &context.save {
         save(path, &format!("{answer}\n"))?;
     }

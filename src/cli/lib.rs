@@ -40,4 +40,6 @@ pub mod tools;
 pub mod trace;
 pub mod verify;
 mod verify_file;
+mod verify_saved;
+pub mod verify_signed;
 pub mod why;

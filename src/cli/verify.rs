@@ -1,8 +1,6 @@
 //! `vctx verify`: checks the messages of a server or of a file, and optionally a receipt. The
 //! report names the first broken row.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, IntoInnerError, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,9 +10,10 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::portable;
-use crate::saved::Saved;
 use crate::target::Target;
 use crate::verify_file;
+use crate::verify_saved::{self, Export};
+use crate::verify_signed::{Trust, signers_text};
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
 use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
 use vctx_core::memory::verify::{Report, Verifier};
@@ -33,19 +32,14 @@ Examples:
   vctx verify --export ada.jsonl.gz --key KEY            ... and its check, without a server
   vctx context --agent ada --save receipt.json           save what the model was shown ...
   vctx verify --receipt receipt.json --item 17           ... and check later whether message 17 was in it
+  vctx verify --receipt receipt.json --key KEY           ... and whether KEY signed the ledger as it was then
+  vctx verify --key KEY1 --key KEY2                      whether one of these keys signed each agent's ledger
 
 The public key of a server is in the answer of `vctx verify --json` (`key`). Keep it where writers to the database cannot change it.
 Exit code 0 if all checks pass, 65 if a check fails.";
 
-/// Maximum length in bytes of a line in a file that `--save` wrote. A text may have 1 MiB, and JSON
-/// escapes may make the text six times as long.
-const LINE_BYTES_MAX: u64 = 16 << 20;
-
 /// Maximum size of a receipt, in bytes.
 const RECEIPT_BYTES_MAX: u64 = 256 << 20;
-
-/// Version of the format of files that `--save` writes.
-const EXPORT_VERSION: u64 = 1;
 
 /// Check that no message was lost, doubled or changed
 #[derive(Debug, Args)]
@@ -63,9 +57,9 @@ pub struct Verify {
     #[arg(long, value_name = "FILE", conflicts_with = "agent")]
     export: Option<PathBuf>,
 
-    /// Public key whose signature the export must have; can be repeated, and one of them is enough
-    /// [default: the signature is not checked]
-    #[arg(long, value_name = "KEY", requires = "export", conflicts_with = "receipt")]
+    /// Public key of a server, whose signature the newest signed head of each agent must have; can
+    /// be repeated, and one of them is enough [default: signatures are not checked]
+    #[arg(long, value_name = "KEY")]
     key: Vec<String>,
 
     /// A file that `vctx context --save` wrote, to compare with the agent's log
@@ -86,6 +80,8 @@ pub struct Verify {
 pub struct Verdict {
     pub reports: Vec<Checked>,
     pub proof: Option<Proof>,
+    /// The signed head in the receipt; null if there is none.
+    pub signed: Value,
     /// Agents with a signed ledger that are not in the database.
     pub missing: Vec<Value>,
     /// Public key of the server's checkpoints; null if it was not asked for.
@@ -122,22 +118,31 @@ impl Verdict {
 
 /// Runs `vctx verify`.
 pub async fn run(verify: Verify) -> Result<(), Failure> {
+    let mut trust = Trust::of_keys(&verify.key)?;
     if let Some(path) = &verify.export
         && portable::is_export(path)
     {
-        return verify_file::run(path, &verify.key, verify.target.json);
+        if verify.receipt.is_some() {
+            let text = "compare a receipt with a server, or with a file that --save wrote";
+            return Err(Failure::usage(text));
+        }
+        return verify_file::run(path, &trust, verify.target.json);
     }
-    let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
+    let mut check = match &verify.receipt {
+        Some(path) => Some(receipt(path, &mut trust)?),
+        None => None,
+    };
     let (mut reports, mut missing, mut key) = (Vec::new(), Vec::new(), Value::Null);
     match &verify.export {
         Some(path) => {
-            reports.push(Checked { report: export(path, check.as_mut())?, ledger: None });
+            reports.push(verify_saved::checked(path, check.as_mut(), &trust)?);
         }
         None => {
             let client = verify.target.client();
             for agent in agents(&client, verify.agent.as_deref(), check.as_ref()).await? {
                 let wanted = check.as_mut().filter(|check| check.agent() == agent);
-                reports.push(checked(&client, &agent, wanted, verify.save.as_deref()).await?);
+                let save = verify.save.as_deref();
+                reports.push(checked(&client, &agent, wanted, save, &trust).await?);
             }
         }
     }
@@ -147,7 +152,12 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         key = ledgers["key"].clone();
     }
     same_agent(check.as_ref(), &reports)?;
-    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish), missing, key };
+    let mut proof = check.map(ReceiptCheck::finish);
+    if let Some(proof) = &mut proof {
+        trust.check_receipt(proof);
+    }
+    let signed = proof.as_ref().map(|_| trust.receipt_told()).unwrap_or_default();
+    let verdict = Verdict { reports, proof, signed, missing, key };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
@@ -158,15 +168,23 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     }
 }
 
-/// Verifies one agent of a running server: its messages, and all its rows against its ledger.
+/// Verifies one agent of a running server: its messages, all its rows against its ledger, and the
+/// ledger against signed heads.
 pub async fn checked(
     client: &Client,
     agent: &str,
     check: Option<&mut ReceiptCheck>,
     save: Option<&Path>,
+    trust: &Trust,
 ) -> Result<Checked, Failure> {
-    let report = live(client, agent, check, save).await?;
-    Ok(Checked { report, ledger: Some(client.ledger(agent).await?) })
+    let (report, export) = live(client, agent, check, save).await?;
+    let mut ledger = client.ledger(agent, trust.kept_head(agent)).await?;
+    let proof = ledger["proof"].take();
+    if let Some((export, after)) = export {
+        export.finish(&after, &proof)?;
+    }
+    trust.check_head(&mut ledger, agent, proof);
+    Ok(Checked { report, ledger: Some(ledger) })
 }
 
 async fn live(
@@ -174,7 +192,7 @@ async fn live(
     agent: &str,
     mut check: Option<&mut ReceiptCheck>,
     save: Option<&Path>,
-) -> Result<Report, Failure> {
+) -> Result<(Report, Option<(Export, Value)>), Failure> {
     let state = client.state(agent).await?;
     if let Some(check) = check.as_deref_mut() {
         check.state(&state);
@@ -199,10 +217,8 @@ async fn live(
         }
     }
     let after = client.state(agent).await?;
-    if let Some(export) = export {
-        export.finish(&after)?;
-    }
-    Ok(verifier.finish(&after))
+    let report = verifier.finish(&after);
+    Ok((report, export.map(|export| (export, after))))
 }
 
 async fn agents(
@@ -231,88 +247,14 @@ fn same_agent(check: Option<&ReceiptCheck>, reports: &[Checked]) -> Result<(), F
     }
 }
 
-fn receipt(path: &Path) -> Result<ReceiptCheck, Failure> {
+fn receipt(path: &Path, trust: &mut Trust) -> Result<ReceiptCheck, Failure> {
     let text = args::file(path, RECEIPT_BYTES_MAX)?;
     let answer: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::data(format!("{} is not JSON: {error}", path.display())))?;
-    ReceiptCheck::new(&answer).map_err(|what| Failure::data(format!("{}: {what}", path.display())))
-}
-
-/// Verifies a file written by `--save`.
-fn export(path: &Path, mut check: Option<&mut ReceiptCheck>) -> Result<Report, Failure> {
-    let file = File::open(path).map_err(|error| Failure::reading(path.display(), &error))?;
-    let mut lines = ExportLines { path, lines: BufReader::new(file), number: 0 };
-    let head =
-        lines.next()?.ok_or_else(|| Failure::data(format!("{} is empty", path.display())))?;
-    if head.get("vctx_export").and_then(Value::as_u64) != Some(EXPORT_VERSION) {
-        return Err(Failure::data(format!(
-            "{} is not an export of `vctx verify --save`",
-            path.display()
-        )));
-    }
-    let mut verifier = Verifier::new(&head["state"]).map_err(Failure::data)?;
-    if let Some(check) = check.as_deref_mut() {
-        check.state(&head["state"]);
-    }
-    while let Some(line) = lines.next()? {
-        if let Some(after) = line.get("after") {
-            return Ok(verifier.finish(after));
-        }
-        verifier.message(&line);
-        if let Some(check) = check.as_deref_mut() {
-            check.message(&line);
-        }
-    }
-    Err(Failure::data(format!("{} ends without its last line: the export was cut", path.display())))
-}
-
-struct ExportLines<'a> {
-    path: &'a Path,
-    lines: BufReader<File>,
-    number: u64,
-}
-
-impl ExportLines<'_> {
-    fn next(&mut self) -> Result<Option<Value>, Failure> {
-        let mut text = String::new();
-        let read = self.lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut text);
-        self.number += 1;
-        match read.map_err(|error| Failure::reading(self.path.display(), &error))? {
-            0 => Ok(None),
-            _ => serde_json::from_str(&text).map(Some).map_err(|error| {
-                Failure::data(format!("{} line {}: {error}", self.path.display(), self.number))
-            }),
-        }
-    }
-}
-
-/// A file that `--save` is writing. The file contains the agent's state before the messages were
-/// read, one line for each message, and the agent's state after the messages were read.
-struct Export {
-    path: PathBuf,
-    file: BufWriter<Saved>,
-}
-
-impl Export {
-    fn create(path: &Path, state: &Value) -> Result<Export, Failure> {
-        let file = Saved::begin(path).map_err(|error| Failure::writing(path.display(), &error))?;
-        let mut export = Export { path: path.to_path_buf(), file: BufWriter::new(file) };
-        export.line(&json!({"vctx_export": EXPORT_VERSION, "state": state}))?;
-        Ok(export)
-    }
-
-    fn line(&mut self, value: &Value) -> Result<(), Failure> {
-        writeln!(self.file, "{value}")
-            .map_err(|error| Failure::writing(self.path.display(), &error))
-    }
-
-    fn finish(mut self, after: &Value) -> Result<(), Failure> {
-        self.line(&json!({"after": after}))?;
-        let written = self.file.into_inner().map_err(IntoInnerError::into_error);
-        written
-            .and_then(Saved::finish)
-            .map_err(|error| Failure::writing(self.path.display(), &error))
-    }
+    let wrong = |what| Failure::data(format!("{}: {what}", path.display()));
+    let check = ReceiptCheck::new(&answer).map_err(wrong)?;
+    trust.keep(check.agent(), &answer["signed"]).map_err(wrong)?;
+    Ok(check)
 }
 
 /// Formats the result of a verification as JSON.
@@ -335,7 +277,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
             .collect();
         json!({
             "agent": proof.agent, "ok": proof.holds(), "context_digest": proof.context_digest, "chain_length": proof.chain_length,
-            "in_prompt": proof.in_prompt, "mismatches": mismatches, "item": item, "item_in_prompt": item.map(|seq| proof.contains(seq)),
+            "in_prompt": proof.in_prompt, "signed": verdict.signed, "mismatches": mismatches, "item": item, "item_in_prompt": item.map(|seq| proof.contains(seq)),
         })
     });
     let mut told = json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing,
@@ -377,7 +319,7 @@ pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
         ));
     }
     if let Some(proof) = &verdict.proof {
-        lines.extend(proof_lines(proof, item));
+        lines.extend(proof_lines(proof, &verdict.signed, item));
     }
     lines.join("\n")
 }
@@ -402,14 +344,18 @@ pub fn ledger_lines(ledger: &Value) -> Vec<String> {
         lines.push("  no ledger yet: the next write to this agent begins it".into());
         return lines;
     }
-    lines.push(format!(
-        "  {} rows agree with the {} entries of the ledger, which ends in {}",
-        ledger["rows"],
-        ledger["entries"],
-        output::cell(ledger["head"].as_str().unwrap_or_default(), 17)
-    ));
+    if ledger["entries"].is_number() {
+        lines.push(format!(
+            "  {} rows agree with the {} entries of the ledger, which ends in {}",
+            ledger["rows"],
+            ledger["entries"],
+            output::cell(ledger["head"].as_str().unwrap_or_default(), 17)
+        ));
+    }
     if let Some(at) = ledger["signed"]["at"].as_str() {
-        lines.push(format!("  signed up to entry {} at {at}", ledger["signed"]["entries"]));
+        let signed = &ledger["signed"];
+        let by = signers_text(signed);
+        lines.push(format!("  signed up to entry {} at {at}{by}", signed["entries"]));
     }
     let differences = ledger["differences"].as_array().map(Vec::as_slice).unwrap_or_default();
     for one in differences.iter().take(DIFFERENCES_SHOWN) {
@@ -471,7 +417,7 @@ fn report_lines(report: &Report) -> Vec<String> {
     lines
 }
 
-fn proof_lines(proof: &Proof, item: Option<u64>) -> Vec<String> {
+fn proof_lines(proof: &Proof, signed: &Value, item: Option<u64>) -> Vec<String> {
     let verdict = if proof.holds() { "holds" } else { "BROKEN" };
     let mut lines = vec![format!(
         "receipt {}: {verdict}. {} messages in the prompt, rendered when the log had {}",
@@ -479,6 +425,9 @@ fn proof_lines(proof: &Proof, item: Option<u64>) -> Vec<String> {
         proof.in_prompt.len(),
         proof.chain_length
     )];
+    if !signed.is_null() {
+        lines.push(format!("  signed up to entry {}{}", signed["entries"], signers_text(signed)));
+    }
     for mismatch in &proof.mismatches {
         let row =
             mismatch.seq.map_or_else(|| "receipt".to_string(), |seq| format!("message {seq}"));
@@ -490,97 +439,4 @@ fn proof_lines(proof: &Proof, item: Option<u64>) -> Vec<String> {
         lines.push(format!("  message {seq} {was} in the prompt"));
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use vctx_core::memory::receipt;
-
-    fn sound() -> (Value, Vec<Value>) {
-        let mut chain = receipt::genesis("ada");
-        let mut messages = Vec::new();
-        for seq in 1..=4u64 {
-            let mut message = json!({"seq": seq, "id": format!("m{seq}"), "kind": "turn", "copy_of": null, "role": "user", "content": "x",
-                "meta": {}, "token_estimate": 2, "created_at": format!("t{seq}"), "in_queue": seq > 2,
-                "evicted_batch_id": if seq > 2 { Value::Null } else { json!("b") }, "salt": "s"});
-            let digest = receipt::digest("s", &receipt::canonical_message("ada", &message));
-            chain = receipt::link(&chain, &digest);
-            message["digest"] = json!(digest);
-            message["chain"] = json!(chain);
-            messages.push(message);
-        }
-        let state = json!({"agent": "ada", "version": 4, "queue": {"head_seq": 3, "next_seq": 5, "count": 2, "tokens": 4},
-            "chain": {"head": chain, "length": 4}});
-        (state, messages)
-    }
-
-    fn saved(path: &Path, tamper: impl FnOnce(&mut Vec<Value>)) {
-        let (state, mut messages) = sound();
-        tamper(&mut messages);
-        let mut export = Export::create(path, &state).unwrap();
-        messages.iter().for_each(|message| export.line(message).unwrap());
-        export.finish(&state).unwrap();
-    }
-
-    #[test]
-    fn an_export_is_verified_without_a_server() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("e");
-        saved(&path, |_| {});
-        let report = export(&path, None).unwrap();
-        assert!(report.holds());
-        let text = verdict_text(
-            &Verdict {
-                reports: vec![Checked { report, ledger: None }],
-                proof: None,
-                missing: Vec::new(),
-                key: Value::Null,
-            },
-            None,
-        );
-        assert!(
-            text.starts_with(
-                "ada: holds. 4 messages = 2 in the queue + 2 evicted in 1 batches + 0 beside"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_tampered_export_names_its_first_broken_row() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("e");
-        saved(&path, |messages| messages[1]["content"] = json!("y"));
-        let report = export(&path, None).unwrap();
-        let verdict = Verdict {
-            reports: vec![Checked { report, ledger: None }],
-            proof: None,
-            missing: Vec::new(),
-            key: Value::Null,
-        };
-        assert!(verdict_text(&verdict, None).contains(
-            "first broken row: message 2 (id m2): the row is not what its digest was made of"
-        ));
-        let object = as_json(&verdict, None);
-        assert_eq!(
-            (&object["ok"], &object["agents"][0]["faults"][0]["seq"]),
-            (&json!(false), &json!(2))
-        );
-    }
-
-    #[test]
-    fn cut_broken_and_foreign_exports_are_refused_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("e");
-        let said = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            export(&path, None).unwrap_err().message
-        };
-        assert!(said("").ends_with("is empty"));
-        assert!(said("{\"a\":1}\n").contains("is not an export"));
-        let head = json!({"vctx_export": 1, "state": sound().0}).to_string();
-        assert!(said(&format!("{head}\n{{\n")).contains("line 2"));
-        assert!(said(&format!("{head}\n")).contains("the export was cut"));
-    }
 }

@@ -9,23 +9,15 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::portable;
 use crate::verify::{agrees, ledger_lines};
+use crate::verify_signed::{Trust, signers_text};
 use vctx_base::clock::{Clock as _, SystemClock};
 use vctx_base::signing;
 use vctx_core::ledger::FileCheck;
-use vctx_core::ledger::note::read_public_key;
 use vctx_core::limits::EXPORT_LINE_BYTES_MAX;
 use vctx_server::store::SCHEMA;
 
 /// Checks an export, and the signature of its ledger's head with the given public keys.
-pub(crate) fn run(path: &Path, keys: &[String], json: bool) -> Result<(), Failure> {
-    let keys: Result<Vec<_>, Failure> = keys
-        .iter()
-        .map(|text| {
-            let wrong = |why| Failure::data(format!("the public key {text} {why}"));
-            read_public_key(text).map_err(wrong)
-        })
-        .collect();
-    let keys = keys?;
+pub(crate) fn run(path: &Path, trust: &Trust, json: bool) -> Result<(), Failure> {
     let mut lines = BufReader::new(portable::opened(path)?);
     let mut check = FileCheck::new(SCHEMA);
     // The length of the file is bounded.
@@ -34,9 +26,9 @@ pub(crate) fn run(path: &Path, keys: &[String], json: bool) -> Result<(), Failur
     }
     let report = check.finish(SystemClock.unix_ms() / 1_000);
     let mut report = report.map_err(|why| Failure::data(format!("{}: {why}", path.display())))?;
-    let signers = match keys.is_empty() {
+    let signers = match trust.is_empty() {
         true => Value::Null,
-        false => json!(report.check_signature(&keys, signing::verified)),
+        false => json!(report.check_signature(trust.keys(), signing::verified)),
     };
     let mut ledger = report.folded.told();
     let head = report.checkpoint.as_ref().map(|proof| &proof.head);
@@ -62,15 +54,9 @@ fn text(answer: &Value) -> String {
         (n, Value::Null) => format!(
             "  signed up to entry {n}; the signature was not checked: give the public key with --key"
         ),
-        (n, keys) => format!("  signed up to entry {n} by {}", named(keys)),
+        (n, _) => format!("  signed up to entry {n}{}", signers_text(signed)),
     });
     lines.join("\n")
-}
-
-fn named(keys: &Value) -> String {
-    let names = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let names = names.collect::<Vec<_>>().join(", ");
-    if names.is_empty() { "none of the given keys".to_owned() } else { names }
 }
 
 fn next(lines: &mut impl BufRead, path: &Path) -> Result<Option<String>, Failure> {

@@ -141,6 +141,11 @@ impl Client {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
+    /// Returns the rendered window of an agent, with a signed head of the agent's ledger.
+    pub async fn receipt(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/context?signed=true", agent_path(agent))).await
+    }
+
     /// Returns the score of an agent's session or of its whole life, with every count from which
     /// the score is computed.
     pub async fn conveyance(&self, agent: &str, of: &str) -> Result<Value, Problem> {
@@ -174,9 +179,14 @@ impl Client {
         self.get("/v1/ledgers").await
     }
 
-    /// Returns the comparison of all rows of an agent with its ledger.
-    pub async fn ledger(&self, agent: &str) -> Result<Value, Problem> {
-        self.get(&format!("{}/ledger", agent_path(agent))).await
+    /// Returns the comparison of all rows of an agent with its ledger, and a signed head of the
+    /// ledger. `kept` is a head that was signed before: number and hash of an entry.
+    pub async fn ledger(&self, agent: &str, kept: Option<(u64, &str)>) -> Result<Value, Problem> {
+        let mut path = format!("{}/ledger?signed=true", agent_path(agent));
+        if let Some((n, hash)) = kept {
+            path += &format!("&head={n}.{}", escaped(hash));
+        }
+        self.get(&path).await
     }
 
     /// Returns a page of messages from `from_seq` on, and the start of the next page.

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use vctx_base::signing::SigningKey;
+use vctx_base::signing::{SigningKey, verified};
 use vctx_core::ledger::note::{Checkpoint, Head, HeadProof, SignedHead};
 
 /// Size of the checkpoint file, in bytes, above which the server thins it when it starts: it keeps
@@ -91,7 +91,7 @@ impl Checkpoints {
 
     /// Returns the text of the public key, with which others verify the checkpoints.
     pub fn public_key(&self) -> String {
-        self.key.public_text()
+        self.key.public().text()
     }
 
     /// Returns the newest signed statement about an agent.
@@ -121,7 +121,7 @@ impl Checkpoints {
     pub fn sign(&self, heads: Vec<SignedHead>, at: &str) -> io::Result<()> {
         let mut state = self.state.lock().expect("no holder panics");
         let checkpoint = Checkpoint {
-            origin: self.key.name().to_owned(),
+            origin: self.key.public().name.clone(),
             number: state.number + 1,
             before: state.root.clone(),
             at: at.to_owned(),
@@ -231,7 +231,7 @@ fn follows(checkpoint: Checkpoint, state: &State) -> Result<Checkpoint, String> 
 /// root. An error says what is wrong.
 fn parsed(line: &str, key: &SigningKey) -> Result<(Checkpoint, String), String> {
     let row: Value = serde_json::from_str(line).map_err(|_| "is not JSON")?;
-    let text = key.verified(row["note"].as_str().unwrap_or_default())?;
+    let text = verified(row["note"].as_str().unwrap_or_default(), key.public())?;
     let heads = row["heads"].as_array().map(Vec::as_slice).unwrap_or_default();
     let heads: Option<Vec<SignedHead>> = heads.iter().map(SignedHead::of_list).collect();
     let mut words = text.lines();

@@ -106,6 +106,7 @@ mod repeats;
 mod report;
 mod retention;
 mod setup;
+mod signed;
 mod steps;
 mod tainted;
 mod tamper;

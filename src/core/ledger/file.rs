@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::fold::{Difference, Fold, Folded, Wrong};
-use super::note::HeadProof;
+use super::key::PublicKey;
+use super::note::{Head, HeadProof};
 use crate::memory::export::{Checker, Header, RowKind, parted};
 
 /// Checks the lines of an export file one after the other.
@@ -67,8 +68,8 @@ impl FileCheck {
         let checkpoint = plan.and_then(|plan| plan.checkpoint);
         let checkpoint: Option<HeadProof> =
             checkpoint.and_then(|proof| serde_json::from_value(proof).ok());
-        let signed = checkpoint.as_ref().map(|proof| &proof.head);
-        let mut folded = self.fold.finish(&header.sealed_as, now_s, "", signed);
+        let signed: Vec<Head> = checkpoint.iter().map(|proof| proof.head.clone()).collect();
+        let mut folded = self.fold.finish(&header.sealed_as, now_s, "", &signed);
         if let Some(what) = broken {
             let difference = Difference {
                 wrong: Wrong::Shape,
@@ -88,28 +89,18 @@ impl FileReport {
     /// difference if there is none.
     pub fn check_signature(
         &mut self,
-        keys: &[(String, Vec<u8>)],
-        verified: impl Fn(&str, &str, &[u8]) -> Result<String, String>,
+        keys: &[PublicKey],
+        verified: impl Fn(&str, &PublicKey) -> Result<String, String>,
     ) -> BTreeSet<String> {
-        let mut signers = BTreeSet::new();
-        let mut why = "has no signed head".to_owned();
-        if let Some(proof) = &self.checkpoint {
-            let own = proof.agent.rsplit(':').next() == Some(self.agent.as_str());
-            for (name, public) in keys {
-                let checked = verified(&proof.note, name, public)
-                    .and_then(|text| proof.check(&text))
-                    .and_then(|()| if own { Ok(()) } else { Err("is of another agent".into()) });
-                match checked {
-                    Ok(()) => drop(signers.insert(name.clone())),
-                    Err(wrong) => why = format!("{wrong} (key {name})"),
-                }
-            }
-        }
-        if signers.is_empty() {
+        let signers = match &self.checkpoint {
+            Some(proof) => proof.signers(&self.agent, keys, verified),
+            None => Err("has no signed head".to_owned()),
+        };
+        signers.unwrap_or_else(|what| {
             let (wrong, collection) = (Wrong::Chain, RowKind::Events.collection());
             let row = "checkpoint".to_owned();
-            self.folded.differences.push(Difference { wrong, collection, row, what: why });
-        }
-        signers
+            self.folded.differences.push(Difference { wrong, collection, row, what });
+            BTreeSet::new()
+        })
     }
 }

@@ -225,13 +225,13 @@ impl Fold {
     /// Compares the rows with the entries. `sealed_as` is the name that the digests of the agent's
     /// messages contain, and `now_s` the time in seconds since 1970. Entries of recall storage may
     /// be missing if their message is older than `recall_before`; an empty text means that none may
-    /// be missing. `signed` is a head of the ledger that was signed before, if any.
+    /// be missing. `signed` are heads of the ledger that were signed before.
     pub fn finish(
         mut self,
         sealed_as: &str,
         now_s: u64,
         recall_before: &str,
-        signed: Option<&Head>,
+        signed: &[Head],
     ) -> Folded {
         let mut statements = Statements::default();
         let mut head = genesis(sealed_as);
@@ -252,7 +252,7 @@ impl Fold {
             }
             next = n + 1;
             head = row.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if signed.is_some_and(|signed| signed.n == n && signed.hash != head) {
+            if signed.iter().any(|signed| signed.n == n && signed.hash != head) {
                 let what = "is not the entry that was signed".to_owned();
                 self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
             }
@@ -274,11 +274,13 @@ impl Fold {
         }
         self.folded.entries = next - 1;
         self.folded.head = head;
-        if let Some(signed) = signed.filter(|signed| signed.n >= next) {
+        if let Some(signed) =
+            signed.iter().max_by_key(|signed| signed.n).filter(|signed| signed.n >= next)
+        {
             let what = format!("is missing: the ledger was signed up to entry {}", signed.n);
             self.differ(Wrong::Chain, ENTRIES, format!("entry {next}"), what);
         }
-        if next == 1 && !self.has_salt && signed.is_none() {
+        if next == 1 && !self.has_salt && signed.is_empty() {
             // An earlier program version wrote the agent, so there is nothing to compare.
             self.folded.differences.clear();
             return self.folded;

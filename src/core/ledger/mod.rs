@@ -9,6 +9,7 @@
 mod file;
 mod fold;
 mod item;
+pub mod key;
 pub mod note;
 
 pub use file::{FileCheck, FileReport};

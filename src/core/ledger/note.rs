@@ -3,18 +3,16 @@
 //!
 //! This file makes and reads the texts; signatures are made and checked elsewhere.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::key::PublicKey;
 use crate::memory::receipt::canonical_json;
 use crate::sha::Sha256;
-
-/// Number that stands for Ed25519 in keys and key ids (`c2sp.org/signed-note`).
-pub const ED25519: u8 = 1;
-/// Number of bytes of a key id.
-const KEY_ID_BYTES: usize = 4;
 
 /// The newest entry of an agent's ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +102,28 @@ pub struct HeadProof {
 }
 
 impl HeadProof {
+    /// Returns the names of the keys that signed the head of an agent. `verified` returns the text of
+    /// a note if the key signed it, or says what is wrong. An error says why no key did.
+    pub fn signers(
+        &self,
+        agent: &str,
+        keys: &[PublicKey],
+        verified: impl Fn(&str, &PublicKey) -> Result<String, String>,
+    ) -> Result<BTreeSet<String>, String> {
+        if self.agent.rsplit(':').next() != Some(agent) {
+            return Err("is of another agent".into());
+        }
+        let mut signers = BTreeSet::new();
+        let mut why = "is compared with no key".to_owned();
+        for key in keys {
+            match verified(&self.note, key).and_then(|text| self.check(&text)) {
+                Ok(()) => drop(signers.insert(key.name.clone())),
+                Err(wrong) => why = format!("{wrong} (key {})", key.name),
+            }
+        }
+        if signers.is_empty() { Err(why) } else { Ok(signers) }
+    }
+
     /// Returns whether a signed text, whose signature the caller has checked, names the head. An
     /// error says what is wrong.
     pub fn check(&self, text: &str) -> Result<(), String> {
@@ -149,81 +169,10 @@ impl SignedHead {
     }
 }
 
-/// Returns the id of a key: the first four bytes of
-/// `SHA-256(name ‖ 0x0a ‖ 0x01 ‖ public key)`.
-pub fn key_id(name: &str, public: &[u8]) -> [u8; KEY_ID_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(name.as_bytes());
-    hash.update([b'\n', ED25519]);
-    hash.update(public);
-    let mut id = [0; KEY_ID_BYTES];
-    id.copy_from_slice(&hash.finalize()[..KEY_ID_BYTES]);
-    id
-}
-
-/// Returns the text of a public key: `name+id+key`, with the id in hex and the key in base64.
-pub fn public_key_text(name: &str, public: &[u8]) -> String {
-    let id = u32::from_be_bytes(key_id(name, public));
-    let key = STANDARD.encode([&[ED25519], public].concat());
-    format!("{name}+{id:08x}+{key}")
-}
-
-/// Reads the text of a public key; returns its name and its bytes. An error says what is wrong.
-pub fn read_public_key(text: &str) -> Result<(String, Vec<u8>), String> {
-    let mut parts = text.trim().splitn(3, '+');
-    let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err("is not `name+id+key`".into());
-    };
-    let key = STANDARD.decode(key).map_err(|_| "has a key that is not base64")?;
-    let Some((&ED25519, public)) = key.split_first() else {
-        return Err("is not a key of Ed25519".into());
-    };
-    if format!("{:08x}", u32::from_be_bytes(key_id(name, public))) != id {
-        return Err("has an id that does not belong to its key".into());
-    }
-    Ok((name.to_owned(), public.to_vec()))
-}
-
-/// Returns the signature line of a note.
-pub fn signature_line(name: &str, public: &[u8], signature: &[u8]) -> String {
-    let signature = STANDARD.encode([&key_id(name, public)[..], signature].concat());
-    format!("\u{2014} {name} {signature}\n")
-}
-
-/// Splits a signed note into its text and the signature of the given key.
-pub fn split_note(note: &str, name: &str, public: &[u8]) -> Result<(String, Vec<u8>), String> {
-    let (text, signatures) = note.split_once("\n\n").ok_or("has no signature")?;
-    let id = key_id(name, public);
-    for line in signatures.lines() {
-        let mut words = line.split(' ');
-        if (words.next(), words.next()) != (Some("\u{2014}"), Some(name)) {
-            continue;
-        }
-        let bytes = words.next().and_then(|word| STANDARD.decode(word).ok());
-        let bytes = bytes.ok_or("has a signature that is not base64")?;
-        if let Some(signature) = bytes.strip_prefix(&id[..]) {
-            return Ok((format!("{text}\n"), signature.to_vec()));
-        }
-    }
-    Err(format!("has no signature of {name}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_public_key_is_read_as_it_is_written() {
-        // The key of the example in the documentation of Go's package `sumdb/note`.
-        let text = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
-        let (name, public) = read_public_key(text).unwrap();
-        assert_eq!((name.as_str(), public.len()), ("PeterNeumann", 32));
-        assert_eq!(public_key_text(&name, &public), text);
-        let own = public_key_text("vctx-1", &[7; 32]);
-        assert_eq!(read_public_key(&own), Ok(("vctx-1".into(), vec![7; 32])));
-        let other = own.replace("vctx-1", "vctx-2");
-        assert!(read_public_key(&other).unwrap_err().contains("id"));
-    }
+    use crate::ledger::key::KeyKind;
 
     #[test]
     fn a_note_is_split_into_text_and_signature() {
@@ -237,10 +186,11 @@ mod tests {
                 head: Some(Head { n: 2, hash: "ab".into() }),
             }],
         };
-        let line = signature_line("vctx-1", &[7; 32], &[9; 64]);
+        let key = PublicKey { kind: KeyKind::Log, name: "vctx-1".into(), bytes: vec![7; 32] };
+        let line = key.signature_line(&[9; 64]);
         let text = checkpoint.text(&checkpoint.root());
         let note = format!("{text}\n{line}");
-        assert_eq!(split_note(&note, "vctx-1", &[7; 32]), Ok((text.clone(), vec![9; 64])));
+        assert_eq!(key.split(&note), Ok((text.clone(), vec![9; 64])));
         let proof = HeadProof {
             note: note.clone(),
             before: checkpoint.before.clone(),
@@ -253,7 +203,7 @@ mod tests {
         assert!(other.check(&text).unwrap_err().contains("head"));
         let other = HeadProof { leaves: vec![other.head.hash.clone()], ..other };
         assert!(other.check(&text).unwrap_err().contains("leaves"));
-        assert!(split_note(&note, "vctx-1", &[8; 32]).is_err());
+        assert!(PublicKey { bytes: vec![8; 32], ..key }.split(&note).is_err());
         let gone = SignedHead { agent: "ada".into(), head: None };
         assert_eq!(SignedHead::of_list(&gone.listed()), Some(gone));
         assert_eq!(

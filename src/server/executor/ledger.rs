@@ -13,7 +13,7 @@ use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
 use vctx_base::clock::iso8601;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::ledger::note::{Head, SignedHead};
+use vctx_core::ledger::note::{Head, HeadProof, SignedHead};
 use vctx_core::trust::{Actor, Principal, Scope, admit};
 
 /// Number of agents that one request lists when the signed agents are compared with the database.
@@ -23,9 +23,17 @@ const LISTED_PAGES_MAX: usize = 10_000;
 
 impl Executor {
     /// Reads all rows of an agent from one snapshot, and returns the differences from the agent's
-    /// ledger and from the newest signed head of the ledger.
-    pub async fn ledger(&self, principal: &Principal, agent: &str) -> Result<Value> {
+    /// ledger and from signed heads of the ledger: the newest one of this server, and `head`, which
+    /// the caller has kept. With `prove`, the answer contains the proof of the newest one.
+    pub async fn ledger(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        head: Option<Head>,
+        prove: bool,
+    ) -> Result<Value> {
         let scope = admit(principal, agent)?;
+        let proof = if prove { Some(json!(self.signed_head(&scope).await?)) } else { None };
         let transfers = self.transfers();
         let _permit = transfers.exports.permit()?;
         let now_ms = self.kernel.clock.unix_ms();
@@ -33,30 +41,38 @@ impl Executor {
         let before = ttl.map(|_| self.retention.before(now_ms)).unwrap_or_default();
         // The signed head is read before the snapshot, so the snapshot must contain its entry.
         let signed = self.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
-        let head = signed.as_ref().and_then(|signed| signed.head.as_ref());
+        let own = signed.as_ref().and_then(|signed| signed.head.clone());
+        let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
             let (rw, now_s) = (&self.kernel.rw, now_ms / 1000);
-            let folded = check_ledger(rw, &scope, now_s, &before, head).await?;
+            let folded = check_ledger(rw, &scope, now_s, &before, &heads).await?;
             folded.ok_or_else(|| Broken::from(no_agent()))
         };
         let folded = transfers.read_again(READ_AGAIN, read).await?;
         let mut told = folded.told();
         told["agent"] = scope.agent().into();
         told["signed"] = signed.as_ref().map_or(Value::Null, signed_told);
+        if let Some(proof) = proof {
+            told["proof"] = proof;
+        }
         Ok(told)
+    }
+
+    /// Signs what is not signed yet, and returns the proof of an agent's newest signed head; `None`
+    /// if there is none.
+    pub(super) async fn signed_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
+        self.sign_heads().await?;
+        checkpoints.proof(scope.key()).map_err(|error| {
+            let text = "cannot read the checkpoints: check the server's data directory";
+            Error::new(Code::Internal, text).caused_by(error)
+        })
     }
 
     /// Exports all rows of an agent to a file, with the newest signed head of the agent's ledger.
     pub async fn export(&self, principal: &Principal, agent: &str) -> Result<Exported> {
         let scope = admit(principal, agent)?;
-        self.sign_heads().await?;
-        let proof = match &self.checkpoints {
-            Some(checkpoints) => checkpoints.proof(scope.key()).map_err(|error| {
-                let text = "cannot read the checkpoints: check the server's data directory";
-                Error::new(Code::Internal, text).caused_by(error)
-            })?,
-            None => None,
-        };
+        let proof = self.signed_head(&scope).await?;
         self.transfers().export(&scope, proof.as_ref()).await
     }
 

@@ -163,13 +163,19 @@ impl Executor {
         told
     }
 
-    /// Returns the rendered window with its receipt.
-    pub async fn context(&self, principal: &Principal, agent: &str) -> Result<Value> {
+    /// Returns the rendered window with its receipt. With `prove`, the receipt contains the proof of
+    /// a signed head of the agent's ledger that covers the window.
+    pub async fn context(&self, principal: &Principal, agent: &str, prove: bool) -> Result<Value> {
         let (scope, core, queue) = self.queued(principal, agent).await?;
         let window = assemble(&core, &queue);
-        Ok(json!({"agent": scope.agent(), "_rev": core.rev, "context_window": core.context_window,
-            "messages": window.messages, "tokens": window.tokens, "manifest": window.manifest,
-            "context_digest": window.context_digest}))
+        let mut receipt = json!({"agent": scope.agent(), "_rev": core.rev,
+            "context_window": core.context_window, "messages": window.messages,
+            "tokens": window.tokens, "manifest": window.manifest,
+            "context_digest": window.context_digest});
+        if prove {
+            receipt["signed"] = json!(self.signed_head(&scope).await?);
+        }
+        Ok(receipt)
     }
 
     /// Returns one page of the messages in an agent's log.

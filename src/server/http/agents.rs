@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use super::body::object;
 use super::caller::Caller;
 use super::envelope::{call, called};
+use super::query::Query;
 use super::reply::{made_answer, noted, with_etag};
 use crate::executor::Span;
 use vctx_core::dialect::{check_tool, understood};
 use vctx_core::error::{Error, Result};
+use vctx_core::ledger::note::Head;
 use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use vctx_core::tools::{
     Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool, decode_as,
@@ -20,6 +22,8 @@ use vctx_core::trust::{Follow, TraceQuery};
 
 /// Length of an event's timestamp in bytes (`2026-01-31T12:00:00.000Z`).
 pub(super) const MOMENT_BYTES_MAX: usize = 24;
+/// Number of hex digits of the hash of a ledger's entry.
+pub(super) const HASH_DIGITS: usize = 64;
 
 pub(super) async fn list(caller: Caller) -> Result<Value> {
     let query = caller.query("after and limit")?;
@@ -79,7 +83,16 @@ pub(super) async fn events(caller: Caller) -> Result<Value> {
 }
 
 pub(super) async fn context(caller: Caller) -> Result<Value> {
-    caller.executor().context(&caller.principal, &caller.agent).await
+    let prove = flag(&caller.query("signed")?, "signed")?;
+    caller.executor().context(&caller.principal, &caller.agent, prove).await
+}
+
+fn flag(query: &Query, name: &str) -> Result<bool> {
+    match query.text(name) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Error::argument(name, "use true or false")),
+    }
 }
 
 pub(super) async fn messages(caller: Caller) -> Result<Value> {
@@ -88,7 +101,21 @@ pub(super) async fn messages(caller: Caller) -> Result<Value> {
 }
 
 pub(super) async fn ledger(caller: Caller) -> Result<Value> {
-    caller.executor().ledger(&caller.principal, &caller.agent).await
+    let query = caller.query("signed and head")?;
+    let head = query.text("head").map(head).transpose()?;
+    let prove = flag(&query, "signed")?;
+    caller.executor().ledger(&caller.principal, &caller.agent, head, prove).await
+}
+
+/// Reads a head of a ledger: number and hash of an entry, with a point between them.
+fn head(text: &str) -> Result<Head> {
+    let is_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let parsed = text.split_once('.').and_then(|(n, hash)| Some((n.parse().ok()?, hash)));
+    match parsed.filter(|(n, hash)| *n > 0 && hash.len() == HASH_DIGITS && hash.bytes().all(is_hex))
+    {
+        Some((n, hash)) => Ok(Head { n, hash: hash.to_owned() }),
+        None => Err(Error::argument("head", "give number and hash of an entry: NUMBER.HASH")),
+    }
 }
 
 pub(super) async fn ledgers(caller: Caller) -> Result<Value> {

@@ -78,13 +78,16 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::read("/v1/agents/{agent}/events", "The events of an agent, oldest first: numbers and ids, never text", agents::events)
             .query("from_ts", "`next_ts` of the previous page", json!({"type": "string", "maxLength": agents::MOMENT_BYTES_MAX, "pattern": "^[0-9TZ:.-]*$"}))
             .limit(bounded(EVENTS_PAGE)),
-        Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context),
+        Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context)
+            .query("signed", "whether the receipt contains a signed head of the agent's ledger", json!({"type": "boolean"})),
         Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1),
         Route::read("/v1/ledgers", "The public key of the server's checkpoints, and the agents that have a signed ledger but are not in the database", agents::ledgers),
-        Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger),
+        Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger)
+            .query("signed", "whether the answer contains a signed head of the ledger", json!({"type": "boolean"}))
+            .query("head", "number and hash of an entry that was signed before, which is also compared", json!({"type": "string", "pattern": format!("^[1-9][0-9]{{0,18}}[.][0-9a-f]{{{}}}$", agents::HASH_DIGITS)})),
         Route::read("/v1/agents/{agent}/quarantine", "The tainted items: position, rules and length of each; with `id`, one item and its text", agents::quarantine)
             .query("id", "one item instead of the list", bodies.text("item"))
             .query("after", "`next` of the previous page", json!({"type": "string", "pattern": "^(m[.][0-9]{1,19}|p[.][A-Za-z0-9]*)?$"}))

@@ -43,14 +43,14 @@ queries! {
 
 /// Compares all rows of an agent with its ledger. Returns `None` if there is no such agent. `now_s`
 /// is the time in seconds since 1970. Entries of recall storage may be missing if their message is
-/// older than `recall_before`; an empty text means that none may be missing. `signed` is a head of
-/// the ledger that was signed before, if any.
+/// older than `recall_before`; an empty text means that none may be missing. `signed` are heads of
+/// the ledger that were signed before.
 pub async fn check_ledger(
     rw: &Rw,
     scope: &Scope,
     now_s: u64,
     recall_before: &str,
-    signed: Option<&Head>,
+    signed: &[Head],
 ) -> Read<Option<Folded>> {
     let mut dump = Dump::begin_rw(rw, scope).await?;
     let folded = folded(&mut dump, now_s, recall_before, signed).await;
@@ -62,7 +62,7 @@ async fn folded(
     dump: &mut Dump<'_>,
     now_s: u64,
     recall_before: &str,
-    signed: Option<&Head>,
+    signed: &[Head],
 ) -> Read<Option<Folded>> {
     dump.comparison = Some(Comparison::default());
     let opened = dump.open().await?;
