@@ -211,6 +211,10 @@ meters! {
         "Chunks offered for ingestion (compliant, refused)";
     LEDGER_BROKEN = Counter "vctx_ledger_broken_total", "", "agents", [], &[],
         "Agents whose ledger contradicted the last signed entry; run vctx verify";
+    WITNESS_REFUSED = Counter "vctx_witness_refused_total", "", "refusals", [], &[],
+        "Times that the witness began to refuse the checkpoints; see the log, and compare the data with a backup";
+    WITNESS_FAILED = Counter "vctx_witness_failed_total", "", "failures", [], &[],
+        "Times that the witness stopped answering";
     EMBEDDING_SECONDS = Histogram "vctx_embedding_seconds", "", "seconds", [], SECONDS,
         "Duration of embeddings of queries and chunks in seconds";
     EMBEDDER_TEXTS = Counter "vctx_embedder_texts_total", "", "texts", ["from"], &[],

@@ -86,6 +86,8 @@ pub struct ServerSettings {
     pub data_dir: PathBuf,
     /// Maximum number of agents of a tenant in one database; 0 means unlimited.
     pub agents_max: u64,
+    /// Socket of the witness that cosigns the checkpoints; empty without a witness.
+    pub witness: PathBuf,
     /// Whether the server runs in production, where it needs a configured database.
     pub production: bool,
 }
@@ -316,6 +318,12 @@ impl Config {
             && let Err(fault) = check_name("server.tenant", &self.server.tenant)
         {
             faults.push(fault.message);
+        }
+        let witness = &self.server.witness;
+        if !witness.as_os_str().is_empty()
+            && let Err(fault) = Endpoint::parse(&witness.display().to_string())
+        {
+            faults.push(format!("server.witness: {fault}"));
         }
         if self.server.tenant.len() > TENANT_BYTES_MAX {
             faults.push(format!("server.tenant: at most {TENANT_BYTES_MAX} bytes"));

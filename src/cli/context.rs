@@ -29,8 +29,8 @@ pub struct Context {
     #[arg(long)]
     manifest: bool,
 
-    /// Write the whole answer to a file, as a receipt for `vctx verify`, with a signed head of the agent's
-    /// ledger
+    /// Write the whole answer to a file, as a receipt for `vctx verify`, with a signed head of the
+    /// agent's ledger
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 

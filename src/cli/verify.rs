@@ -62,6 +62,11 @@ pub struct Verify {
     #[arg(long, value_name = "KEY")]
     key: Vec<String>,
 
+    /// Public key of a witness, whose cosignature the newest signed head of each agent must have;
+    /// can be repeated, and one of them is enough [default: cosignatures are not checked]
+    #[arg(long, value_name = "KEY", requires = "key")]
+    witness_key: Vec<String>,
+
     /// A file that `vctx context --save` wrote, to compare with the agent's log
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
@@ -118,7 +123,7 @@ impl Verdict {
 
 /// Runs `vctx verify`.
 pub async fn run(verify: Verify) -> Result<(), Failure> {
-    let mut trust = Trust::of_keys(&verify.key)?;
+    let mut trust = Trust::of_keys(&verify.key, &verify.witness_key)?;
     if let Some(path) = &verify.export
         && portable::is_export(path)
     {

@@ -30,9 +30,15 @@ pub(crate) fn run(path: &Path, trust: &Trust, json: bool) -> Result<(), Failure>
         true => Value::Null,
         false => json!(report.check_signature(trust.keys(), signing::verified)),
     };
+    let note = report.checkpoint.as_ref().map_or("", |proof| proof.note.as_str());
+    let cosigned = trust.cosigned(note).unwrap_or_else(|why| {
+        report.differ(why);
+        Value::Null
+    });
     let mut ledger = report.folded.told();
     let head = report.checkpoint.as_ref().map(|proof| &proof.head);
-    ledger["signed"] = json!({"entries": head.map(|head| head.n), "keys": signers});
+    ledger["signed"] = json!({"entries": head.map(|head| head.n), "keys": signers,
+        "cosigned": cosigned});
     let holds = agrees(&ledger) && ledger["entries"] != 0;
     let answer = json!({"ok": holds, "agent": report.agent, "ledger": ledger});
     output::told(json, &answer, text)?;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use vctx_base::clock::iso8601;
 use vctx_base::signing;
 use vctx_core::ledger::key::{KeyKind, PublicKey};
 use vctx_core::ledger::note::HeadProof;
@@ -12,21 +13,23 @@ use vctx_core::memory::receipt_check::{Mismatch, Proof};
 #[derive(Debug, Default)]
 pub struct Trust {
     keys: Vec<PublicKey>,
+    witness_keys: Vec<PublicKey>,
     /// The agent of a receipt and the signed head in it.
     kept: Option<(String, HeadProof)>,
 }
 
 impl Trust {
-    /// Reads the texts of public keys.
-    pub fn of_keys(texts: &[String]) -> Result<Self, Failure> {
-        let keys: Result<Vec<_>, Failure> = texts
-            .iter()
-            .map(|text| {
+    /// Reads the texts of public keys of servers and of witnesses.
+    pub fn of_keys(servers: &[String], witnesses: &[String]) -> Result<Self, Failure> {
+        let read = |texts: &[String], kind| -> Result<Vec<PublicKey>, Failure> {
+            let keys = texts.iter().map(|text| {
                 let wrong = |why| Failure::data(format!("the public key {text} {why}"));
-                PublicKey::parse(text, KeyKind::Log).map_err(wrong)
-            })
-            .collect();
-        Ok(Self { keys: keys?, kept: None })
+                PublicKey::parse(text, kind).map_err(wrong)
+            });
+            keys.collect()
+        };
+        let keys = read(servers, KeyKind::Log)?;
+        Ok(Self { keys, witness_keys: read(witnesses, KeyKind::Witness)?, kept: None })
     }
 
     /// Returns whether no key is given.
@@ -56,18 +59,19 @@ impl Trust {
         Some((proof.head.n, &proof.head.hash))
     }
 
-    /// Compares the signed head of an agent with the keys, if there are any: names in the report the
-    /// keys that signed it, or adds a difference.
+    /// Compares the signed head of an agent with the keys, if there are any: names in the report
+    /// the keys that signed it, or adds a difference.
     pub(crate) fn check_head(&self, ledger: &mut Value, agent: &str, proof: Value) {
         if self.keys.is_empty() {
             return;
         }
         let proof: Option<HeadProof> = serde_json::from_value(proof).ok();
-        match self.signers(agent, proof.as_ref()) {
-            Ok(signers) => {
+        match self.signed(agent, proof.as_ref()) {
+            Ok((signers, cosigned)) => {
                 let entries = proof.map(|proof| proof.head.n);
                 ledger["signed"]["entries"] = json!(entries);
                 ledger["signed"]["keys"] = signers;
+                ledger["signed"]["cosigned"] = cosigned;
             }
             Err(what) => {
                 ledger["signed"]["keys"] = json!([]);
@@ -86,11 +90,11 @@ impl Trust {
             return;
         }
         let kept = self.kept.as_ref().map(|(_, head)| head);
-        if let Err(why) = self.signers(&proof.agent, kept) {
+        if let Err(why) = self.signed(&proof.agent, kept) {
             proof.mismatches.push(Mismatch {
                 seq: None,
                 what: format!("the signed head of the receipt {why}"),
-                expected: "a signature of one of the given keys".into(),
+                expected: "a signature of the given keys".into(),
                 found: "none".into(),
             });
         }
@@ -99,16 +103,36 @@ impl Trust {
     /// Returns the signed head in the receipt for the report, with the keys that signed it.
     pub(crate) fn receipt_told(&self) -> Value {
         let Some((agent, proof)) = &self.kept else { return Value::Null };
-        let keys = match self.keys.is_empty() {
-            true => Value::Null,
-            false => self.signers(agent, Some(proof)).unwrap_or_else(|_| json!([])),
+        let (keys, cosigned) = match self.keys.is_empty() {
+            true => (Value::Null, Value::Null),
+            false => self.signed(agent, Some(proof)).unwrap_or_else(|_| (json!([]), Value::Null)),
         };
-        json!({"entries": proof.head.n, "head": proof.head.hash, "keys": keys})
+        json!({"entries": proof.head.n, "head": proof.head.hash, "keys": keys, "cosigned": cosigned})
     }
 
-    fn signers(&self, agent: &str, proof: Option<&HeadProof>) -> Result<Value, String> {
+    /// Returns the keys that signed a head, and the witnesses that cosigned it: name, and time. An
+    /// error says which signature is missing.
+    fn signed(&self, agent: &str, proof: Option<&HeadProof>) -> Result<(Value, Value), String> {
         let proof = proof.ok_or("is missing")?;
-        Ok(json!(proof.signers(agent, &self.keys, signing::verified)?))
+        let signers = json!(proof.signers(agent, &self.keys, signing::verified)?);
+        Ok((signers, self.cosigned(&proof.note)?))
+    }
+
+    /// Returns the witnesses that cosigned a note: name, and time. Returns null if no key of a
+    /// witness is given; an error says why no witness cosigned it.
+    pub(crate) fn cosigned(&self, note: &str) -> Result<Value, String> {
+        let (mut found, mut why) = (Vec::new(), String::new());
+        for key in &self.witness_keys {
+            match signing::cosigned(note, key) {
+                Ok(at_s) => found.push(json!({"by": key.name, "at": iso8601(at_s * 1_000)})),
+                Err(wrong) => why = format!("{wrong} (witness {})", key.name),
+            }
+        }
+        match (self.witness_keys.is_empty(), found.is_empty()) {
+            (true, _) => Ok(Value::Null),
+            (false, true) => Err(why),
+            (false, false) => Ok(found.into()),
+        }
     }
 }
 
@@ -117,8 +141,13 @@ impl Trust {
 pub(crate) fn signers_text(signed: &Value) -> String {
     let Some(keys) = signed["keys"].as_array() else { return String::new() };
     let names: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
-    match names.is_empty() {
+    let mut text = match names.is_empty() {
         true => " by none of the given keys".to_owned(),
         false => format!(" by {}", names.join(", ")),
+    };
+    for one in signed["cosigned"].as_array().into_iter().flatten() {
+        let word = |name: &str| one[name].as_str().unwrap_or_default();
+        text += &format!(", cosigned by {} at {}", word("by"), word("at"));
     }
+    text
 }

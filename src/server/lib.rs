@@ -12,5 +12,6 @@ pub mod jobs;
 mod limits;
 pub mod models;
 pub mod store;
+pub mod witness;
 
 pub use limits::ALL as LIMITS;

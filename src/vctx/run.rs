@@ -10,6 +10,7 @@ use super::completions;
 use super::man;
 use vctx_cli::agent;
 use vctx_cli::chat;
+use vctx_cli::checkpoints;
 use vctx_cli::config_show;
 use vctx_cli::context;
 use vctx_cli::conveyance;
@@ -36,6 +37,7 @@ use vctx_cli::tools;
 use vctx_cli::trace;
 use vctx_cli::verify;
 use vctx_cli::why;
+use vctx_cli::witness;
 use vctx_importers as import;
 use vctx_lab::demo;
 use vctx_lab::eval;
@@ -100,6 +102,7 @@ enum Command {
     Tools(tools::Tools),
     Limits(limits::Limits),
     Verify(verify::Verify),
+    Checkpoints(checkpoints::Checkpoints),
     Forget(forget::Forget),
     Report(report::Report),
     Rewrite(rewrite::Rewrite),
@@ -114,6 +117,7 @@ enum Command {
     Completions(completions::Completions),
     Man(man::Man),
     Proxy(proxy::Proxy),
+    Witness(witness::Witness),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -143,6 +147,7 @@ fn perform(command: Command) -> ExitCode {
     match command {
         Command::Serve(serve) => serve::run(serve),
         Command::Setup(setup) => setup::run(setup),
+        Command::Witness(asked) => witness::run(asked),
         Command::Engine(engine) => engine::run(engine),
         Command::Proxy(asked) if asked.rules => finish(asked.json, proxy::rules(asked)),
         Command::Proxy(asked) => proxy::run(asked),
@@ -171,6 +176,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Import(asked) => finish(asked.target.json, import::run(asked)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Forget(asked) => finish(asked.target.json, forget::run(asked)),
+        Command::Checkpoints(asked) => finish(asked.json(), checkpoints::run(asked)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Rewrite(asked) => finish(asked.json, rewrite::run(asked)),
         Command::Places(asked) => finish(asked.target.json, places::show(asked)),

@@ -16,6 +16,7 @@ const BANS: &[(&[&str], &[&str], &str)] = &[
         &[
             "src/server/store/",
             "src/server/models/wire.rs",
+            "src/server/checkpoints/witness.rs",
             "src/base/endpoint.rs",
             "src/client/",
             "src/proxy/upstream.rs",

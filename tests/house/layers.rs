@@ -20,7 +20,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
 const SERVER_LAYERS: &[(&[&str], &str)] = &[
     (&["limits"], "the ground"),
     (&["models", "store"], "models and the database, one socket each"),
-    (&["checkpoints"], "signed heads, outside the database"),
+    (&["checkpoints", "witness"], "signed heads, outside the database"),
     (&["executor"], "runs calls"),
     (&["checks", "agent_loop"], "self-checks, the agent loop"),
     (&["jobs"], "background work"),

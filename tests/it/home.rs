@@ -100,6 +100,16 @@ impl Home {
         process
     }
 
+    /// Starts a witness of servers on `witness.sock`.
+    pub(crate) async fn witness(&self) -> Process {
+        let mut command = command(&Tuning::default());
+        command.args(["witness", "--listen"]).arg(self.path("witness.sock"));
+        command.arg("--data-dir").arg(self.path("witness"));
+        let process = Process::start(self, "witness", command);
+        process.ready(&[self.path("witness.sock")], None).await;
+        process
+    }
+
     /// Starts an engine alone, on `engine.sock` and `engine-ro.sock`.
     pub(crate) async fn engine(&self) -> Process {
         self.engine_with(&Tuning::default()).await

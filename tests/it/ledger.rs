@@ -305,8 +305,8 @@ async fn a_ledger_that_was_cut_or_removed_contradicts_its_signature() {
     assert_eq!((output.status.code(), &told["missing"][0]["agent"]), (Some(65), &json!("ada")));
 }
 
-/// Copies a directory.
-fn copy(from: &Path, to: &Path) {
+/// Copies a directory without its sockets.
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
@@ -346,7 +346,7 @@ async fn an_older_database_contradicts_the_checkpoints() {
 
 /// Runs the verifier that shares no code with vctx, and `vctx verify`, on an export; both check the
 /// signature with the given public key. Returns whether each of them agrees, and what they said.
-fn verified(home: &Home, export: &str, key: &str) -> ([bool; 2], String) {
+pub(crate) fn verified(home: &Home, export: &str, key: &str) -> ([bool; 2], String) {
     let path = home.path("export.jsonl");
     fs::write(&path, export).expect("a file");
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledger/verify_export.py");

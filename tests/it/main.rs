@@ -117,4 +117,5 @@ mod trips;
 mod uploads;
 mod vectors;
 mod withheld;
+mod witnessed;
 mod writable;

@@ -1,38 +1,24 @@
 //! Tests of the keys that sign the heads of ledgers, and of those who check the signatures.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::home::{Home, Tuning};
+use crate::ledger::{self, copy};
 use crate::talk::Agent;
 
 /// A key that signed nothing here: the example in the documentation of Go's package `sumdb/note`.
 const OTHER_KEY: &str = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
 
-/// Copies a directory without its sockets.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let (kind, target) = (entry.file_type().expect("a type"), to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy(&entry.path(), &target);
-        } else if kind.is_file() {
-            fs::copy(entry.path(), target).expect("a copy");
-        }
-    }
-}
-
 /// Returns the public key of the server at a socket.
-async fn key(home: &Home, socket: &str) -> String {
+pub(crate) async fn key(home: &Home, socket: &str) -> String {
     let told = home.wire(socket).get("/v1/ledgers").await.ok();
     told["key"].as_str().expect("a key").to_owned()
 }
 
 /// Runs `vctx verify --json` with further arguments. Returns the exit code and the report.
-fn verified(home: &Home, arguments: &[&str]) -> (i32, Value) {
+pub(crate) fn verified(home: &Home, arguments: &[&str]) -> (i32, Value) {
     let output = home.run(&[&["verify", "--json"], arguments].concat());
     let told = String::from_utf8(output.stdout).expect("UTF-8");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -116,5 +102,47 @@ async fn each_server_of_a_database_signs_with_its_own_key() {
         assert_eq!(*signers, json!([keys[at].split('+').next()]));
         let other = [&asked[..], &["--key", &keys[1 - at]]].concat();
         assert_eq!(verified(&home, &other).0, 65);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_former_key_vouches_for_the_new_one_and_no_other_key_can() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "Before.").await;
+    let former = key(&home, "vctx.sock").await;
+    let [socket, data] = ["vctx.sock", "data"].map(|name| home.path(name).display().to_string());
+    let rotate = ["checkpoints", "rotate", "--socket", &socket, "--data-dir", &data, "--json"];
+    // A running server uses the key.
+    assert_eq!(home.run(&rotate).status.code(), Some(65));
+    assert!(server.stop().await.success());
+    let output = home.run(&rotate);
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["former"], *former);
+    let _server = home.serve().await;
+    let new = key(&home, "vctx.sock").await;
+    assert_eq!(told["key"], *new);
+    for keys in [&[&former][..], &[&new], &[&new, &former]] {
+        let mut arguments = vec!["--socket", &socket];
+        keys.iter().for_each(|key| arguments.extend(["--key", key]));
+        let (code, report) = verified(&home, &arguments);
+        assert_eq!(code, 0, "{report:#}");
+    }
+    let path = format!("{}/export", ada.path());
+    for text in ["", "After."] {
+        if !text.is_empty() {
+            ada.append("user", text).await;
+        }
+        let export = ada.wire.get(&path).await.text;
+        for (key, agrees) in [(&former[..], true), (&new, true), (OTHER_KEY, false)] {
+            let (found, told) = ledger::verified(&home, &export, key);
+            assert_eq!(found, [agrees; 2], "{key}: {told}");
+        }
+        // Somebody else names the new key as a successor of a trusted key, which did not sign this.
+        let forged = export.replace(&former, OTHER_KEY);
+        assert_ne!(forged, export);
+        let (found, told) = ledger::verified(&home, &forged, OTHER_KEY);
+        assert_eq!(found, [false; 2], "{told}");
     }
 }

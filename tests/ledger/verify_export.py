@@ -108,15 +108,27 @@ def signed(proof, key, entries):
         return [f"entry {head['n']} is not the entry that was signed"]
     if key is None:
         return []
-    name, _, public = key.split("+", 2)
-    signature = next(line.split(" ")[2] for line in proof["note"].split("\n") if line.startswith(f"\u2014 {name} "))
+    # A key also vouches for the key that it names as its successor.
+    for note in proof.get("rotations", []):
+        word, former, new = (note.split("\n")[4] + "  ").split(" ")[:3]
+        if word == "key" and former == key and verified(note, former) and verified(note, new):
+            key = new
+    return [] if verified(proof["note"], key) else ["the signature of the checkpoint does not hold"]
+
+
+def verified(note, key):
+    """Returns whether a key signed a note."""
+    text, lines = note.split("\n\n")
+    name, key_id, public = key.split("+", 2)
+    signatures = [base64.b64decode(line.split(" ")[2]) for line in lines.split("\n") if line.startswith(f"\u2014 {name} ")]
+    signature = next((one[4:] for one in signatures if one[:4].hex() == key_id), b"")
     der = bytes.fromhex("302a300506032b6570032100") + base64.b64decode(public)[1:]
     with tempfile.TemporaryDirectory() as directory:
-        for name, content in (("k", der), ("s", base64.b64decode(signature)[4:]), ("t", text.encode())):
+        for name, content in (("k", der), ("s", signature), ("t", f"{text}\n".encode())):
             pathlib.Path(directory, name).write_bytes(content)
         command = "openssl pkeyutl -verify -pubin -keyform DER -inkey k -rawin -in t -sigfile s"
         done = subprocess.run(command.split(), cwd=directory, capture_output=True, check=False)
-    return [] if done.returncode == 0 else ["the signature of the checkpoint does not hold"]
+    return done.returncode == 0
 
 
 def main(path, key=None):

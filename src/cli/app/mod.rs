@@ -9,6 +9,7 @@ mod engine;
 mod proxy;
 mod serve;
 mod setup;
+mod witness;
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,9 @@ use vctx_server::store::{Fault, FaultKind};
 
 pub use engine::{ENGINE_LIMITS, EngineOptions, engine, rewrite};
 pub use proxy::{ProxyOptions, proxy};
-pub use serve::{ServeOptions, serve};
+pub use serve::{ServeOptions, rotate, serve};
 pub use setup::setup;
+pub use witness::witness;
 
 /// The reason why a start failed; each reason has its own exit code (sysexits).
 enum Stop {

@@ -24,8 +24,10 @@ use vctx_server::checkpoints::Checkpoints;
 use vctx_server::checks;
 use vctx_server::databases::Moves;
 use vctx_server::http::Gate;
+use vctx_server::jobs::Witnessing;
 use vctx_server::models::Embedders;
 use vctx_server::models::chat::ChatModel;
+use vctx_server::store::Endpoint;
 
 /// Options of `vctx serve`. The configuration determines the options that the user does not give.
 #[derive(Clone, Debug, Default)]
@@ -142,6 +144,9 @@ async fn run(
     };
     let Ready { executor, processor, self_checks, fleet } = ready;
     let mut jobs = begin_jobs(&executor, processor, &server.actor, stopping.clone());
+    if server.checkpoints.has_witness() {
+        jobs.start(Witnessing::new(Arc::clone(&server.checkpoints)));
+    }
     let mut further = JoinSet::new();
     if let Some((fleet, databases)) = fleet {
         for database in databases {
@@ -222,19 +227,48 @@ struct Unsigned {
 }
 
 impl Unsigned {
-    /// Opens the checkpoints. Servers that share a data directory have different tenants or
-    /// different names of their sockets, and each has its own checkpoints.
+    /// Opens the checkpoints.
     fn signing(self) -> Result<Server, Stop> {
-        let socket = self.socket.file_stem().unwrap_or_else(|| "vctx".as_ref());
-        let name = match self.config.server.tenant.as_str() {
-            "" => socket.to_owned(),
-            tenant => OsString::from(format!("{tenant}.{}", socket.to_string_lossy())),
-        };
-        let checkpoints = Checkpoints::open(&self.data_dir.join("ledger").join(name))
+        let directory = ledger_dir(&self.data_dir, &self.config.server.tenant, &self.socket);
+        let checkpoints = Checkpoints::open(&directory)
             .map_err(|why| Stop::CannotCreate(format!("checkpoints: {why}")))?;
+        let checkpoints = match &self.config.server.witness {
+            socket if socket.as_os_str().is_empty() => checkpoints,
+            socket => checkpoints.with_witness(
+                Endpoint::parse(&socket.display().to_string())
+                    .map_err(|fault| Stop::Configuration(format!("server.witness: {fault}")))?
+                    .path()
+                    .to_owned(),
+            ),
+        };
         let Self { config, embedders, chat, data_dir, socket, actor } = self;
         let checkpoints = Arc::new(checkpoints);
         Ok(Server { config, embedders, chat, data_dir, socket, actor, checkpoints })
+    }
+}
+
+/// Returns the directory of a server's checkpoints. Servers that share a data directory have
+/// different tenants or different names of their sockets, and each has its own checkpoints.
+fn ledger_dir(data_dir: &Path, tenant: &str, socket: &Path) -> PathBuf {
+    let socket = socket.file_stem().unwrap_or_else(|| "vctx".as_ref());
+    let name = match tenant {
+        "" => socket.to_owned(),
+        tenant => OsString::from(format!("{tenant}.{}", socket.to_string_lossy())),
+    };
+    data_dir.join("ledger").join(name)
+}
+
+/// Changes the key of a server that does not run: the former key signs that the new one follows.
+/// Returns the texts of both public keys. An error says what is wrong.
+pub fn rotate(options: &ServeOptions) -> Result<(String, String), String> {
+    let config = Config::load(options.config.as_deref()).map_err(|faults| faults.to_string())?;
+    let settings = &config.server;
+    let socket = chosen(options.socket.as_ref(), &settings.socket, paths::default_socket);
+    let data_dir = chosen(options.data_dir.as_ref(), &settings.data_dir, paths::default_data_dir);
+    let directory = ledger_dir(&data_dir, &settings.tenant, &socket);
+    match directory.join("key").exists() {
+        true => Checkpoints::rotate(&directory),
+        false => Err(format!("{} has no key: name the server's directory", directory.display())),
     }
 }
 

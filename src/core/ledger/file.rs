@@ -97,10 +97,15 @@ impl FileReport {
             None => Err("has no signed head".to_owned()),
         };
         signers.unwrap_or_else(|what| {
-            let (wrong, collection) = (Wrong::Chain, RowKind::Events.collection());
-            let row = "checkpoint".to_owned();
-            self.folded.differences.push(Difference { wrong, collection, row, what });
+            self.differ(what);
             BTreeSet::new()
         })
+    }
+
+    /// Adds a difference of the signed head. `what` completes a sentence about it.
+    pub fn differ(&mut self, what: String) {
+        let (wrong, collection) = (Wrong::Chain, RowKind::Events.collection());
+        let row = "checkpoint".to_owned();
+        self.folded.differences.push(Difference { wrong, collection, row, what });
     }
 }

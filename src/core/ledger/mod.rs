@@ -11,6 +11,8 @@ mod fold;
 mod item;
 pub mod key;
 pub mod note;
+pub mod rotation;
+pub mod witness;
 
 pub use file::{FileCheck, FileReport};
 pub use fold::{Difference, Fold, Folded, Wrong};

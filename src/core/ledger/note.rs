@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::key::PublicKey;
+use super::rotation::{KeyChange, newest_key};
 use crate::memory::receipt::canonical_json;
 use crate::sha::Sha256;
 
@@ -45,6 +46,8 @@ pub struct Checkpoint {
     pub at: String,
     /// The heads, in order of the agents' keys.
     pub heads: Vec<SignedHead>,
+    /// The change of the key, if this checkpoint states one.
+    pub change: Option<KeyChange>,
 }
 
 impl Checkpoint {
@@ -68,10 +71,11 @@ impl Checkpoint {
         STANDARD.encode(hash.finalize())
     }
 
-    /// Returns the text that is signed, with the given root hash: origin, number, root hash and
-    /// time, each on a line.
+    /// Returns the text that is signed, with the given root hash: origin, number, root hash, time,
+    /// and the change of the key if there is one, each on a line.
     pub fn text(&self, root: &str) -> String {
-        format!("{}\n{}\n{root}\n{}\n", self.origin, self.number, self.at)
+        let change = self.change.as_ref().map(KeyChange::line).unwrap_or_default();
+        format!("{}\n{}\n{root}\n{}\n{change}", self.origin, self.number, self.at)
     }
 }
 
@@ -99,11 +103,15 @@ pub struct HeadProof {
     pub agent: String,
     /// The head.
     pub head: Head,
+    /// The notes that state changes of the server's key, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rotations: Vec<String>,
 }
 
 impl HeadProof {
-    /// Returns the names of the keys that signed the head of an agent. `verified` returns the text of
-    /// a note if the key signed it, or says what is wrong. An error says why no key did.
+    /// Returns the names of the keys that signed the head of an agent, or that vouch for the key
+    /// that did. `verified` returns the text of a note if the key signed it, or says what is wrong.
+    /// An error says why there is no such key.
     pub fn signers(
         &self,
         agent: &str,
@@ -116,7 +124,8 @@ impl HeadProof {
         let mut signers = BTreeSet::new();
         let mut why = "is compared with no key".to_owned();
         for key in keys {
-            match verified(&self.note, key).and_then(|text| self.check(&text)) {
+            let newest = newest_key(key, &self.rotations, &verified);
+            match verified(&self.note, &newest).and_then(|text| self.check(&text)) {
                 Ok(()) => drop(signers.insert(key.name.clone())),
                 Err(wrong) => why = format!("{wrong} (key {})", key.name),
             }
@@ -185,6 +194,7 @@ mod tests {
                 agent: "ada".into(),
                 head: Some(Head { n: 2, hash: "ab".into() }),
             }],
+            change: None,
         };
         let key = PublicKey { kind: KeyKind::Log, name: "vctx-1".into(), bytes: vec![7; 32] };
         let line = key.signature_line(&[9; 64]);
@@ -197,6 +207,7 @@ mod tests {
             leaves: checkpoint.leaves(),
             agent: "ada".into(),
             head: Head { n: 2, hash: "ab".into() },
+            rotations: Vec::new(),
         };
         assert_eq!(proof.check(&text), Ok(()));
         let other = HeadProof { agent: "bob".into(), ..proof.clone() };

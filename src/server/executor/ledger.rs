@@ -63,6 +63,7 @@ impl Executor {
     pub(super) async fn signed_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
         self.sign_heads().await?;
+        checkpoints.until_cosigned().await;
         checkpoints.proof(scope.key()).map_err(|error| {
             let text = "cannot read the checkpoints: check the server's data directory";
             Error::new(Code::Internal, text).caused_by(error)

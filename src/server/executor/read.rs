@@ -163,8 +163,8 @@ impl Executor {
         told
     }
 
-    /// Returns the rendered window with its receipt. With `prove`, the receipt contains the proof of
-    /// a signed head of the agent's ledger that covers the window.
+    /// Returns the rendered window with its receipt. With `prove`, the receipt contains the proof
+    /// of a signed head of the agent's ledger that covers the window.
     pub async fn context(&self, principal: &Principal, agent: &str, prove: bool) -> Result<Value> {
         let (scope, core, queue) = self.queued(principal, agent).await?;
         let window = assemble(&core, &queue);
@@ -306,7 +306,11 @@ impl Executor {
         if index.id.is_none() || self.archive.is_unchecked() {
             self.archive.nudge();
         }
-        Ok(json!({"vector_index": self.archive.report(&index)}))
+        let mut report = json!({"vector_index": self.archive.report(&index)});
+        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|all| all.has_witness()) {
+            report["witness"] = checkpoints.witness_told();
+        }
+        Ok(report)
     }
 }
 

@@ -8,6 +8,7 @@ mod retention;
 mod runner;
 mod sweep;
 mod ticks;
+mod witness;
 
 pub use checkpoints::Signing;
 pub use forgettings::Forgettings;
@@ -17,3 +18,4 @@ pub use retention::Expiry;
 pub use runner::{Job, Runner};
 pub use sweep::Sweep;
 pub use ticks::Ticks;
+pub use witness::Witnessing;
