@@ -146,3 +146,32 @@ async fn a_former_key_vouches_for_the_new_one_and_no_other_key_can() {
         assert_eq!(found, [false; 2], "{told}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_names_the_newest_checkpoint_of_its_agent() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "Hello.").await;
+    let receipt = ada.wire.get(&format!("{}/context?signed=true", ada.path())).await.ok();
+    let note = receipt["signed"]["note"].as_str().expect("a note").to_owned();
+    let headers = [("idempotency-key", "prompt"), ("if-match", "*")];
+    let body = json!({"run": "r1", "model": "m"}).to_string();
+    let prompts = format!("{}/prompts", ada.path());
+    ada.wire.call("POST", &prompts, &headers, body).await.ok();
+    let turn = format!("{prompts}/1");
+    let told = ada.wire.get(&turn).await.ok();
+    let named: Vec<&str> = note.lines().take(3).collect();
+    assert_eq!(told["exact"], true, "{told:#}");
+    let database = home.database_inside();
+    let rows = database.rows("FOR p IN prompts RETURN p.checkpoint", json!({})).await;
+    assert_eq!(rows, [json!(named.join(" "))]);
+    home.assert_verified("vctx.sock", "ada");
+    // A prompt of a history that this server did not sign names another checkpoint.
+    let other = "FOR p IN prompts UPDATE p WITH { checkpoint: @other } IN prompts RETURN NEW.turn";
+    database.row(other, json!({"other": format!("{} {} x", named[0], named[1])})).await;
+    let told = ada.wire.get(&turn).await.ok();
+    let what = told["differs"][0]["what"].as_str().unwrap_or_default();
+    assert!(what.contains("did not sign"), "{told:#}");
+    assert_eq!(told["exact"], false);
+}

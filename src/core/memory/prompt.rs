@@ -67,6 +67,10 @@ pub struct Prompt {
     pub factor_permille: u64,
     /// Time when the prompt was recorded, ISO 8601.
     pub created_at: String,
+    /// The newest checkpoint with a head of the agent at that time: origin, number and root, with
+    /// spaces between them; `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// The outcome of the prompt; `None` while it has no answer.
     #[serde(flatten)]
     pub end: Option<PromptEnd>,

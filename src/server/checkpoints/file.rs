@@ -17,6 +17,8 @@ use vctx_core::ledger::rotation::KeyChange;
 /// Maximum length of a line of the checkpoint file, in bytes.
 const CHECKPOINT_LINE_BYTES_MAX: u64 = 16 << 20;
 
+/// Length of the part of the file that is read line by line for one checkpoint, in bytes.
+const SEARCHED_BYTES: u64 = 16 << 10;
 /// Maximum number of checkpoints without a cosignature that a thinned file keeps for a witness.
 const UNSEEN_LINES_MAX: usize = 100_000;
 
@@ -77,6 +79,22 @@ pub(super) fn found(
         }
         position += bytes as u64;
     }
+}
+
+/// Returns the position of a line that is before the checkpoint with the given number, in bytes,
+/// and at most a few lines before it. `end` is the end of the last line.
+pub(super) fn line_before(file: &File, end: u64, number: u64) -> io::Result<u64> {
+    let (mut before, mut after) = (0, end);
+    while after - before > SEARCHED_BYTES {
+        let position = before + (after - before) / 2;
+        let mut rest = BufReader::new(Part { file, position, end });
+        let begun = position + rest.skip_until(b'\n')? as u64;
+        match found(file, begun, end, 0)? {
+            Some(found) if found.number < number && begun < after => before = begun,
+            _ => after = position,
+        }
+    }
+    Ok(before)
 }
 
 /// A part of a file.

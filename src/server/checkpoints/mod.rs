@@ -9,12 +9,12 @@ mod file;
 mod rotate;
 mod witness;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -48,6 +48,8 @@ pub struct Signed {
     position: u64,
     /// Length of this line in bytes, with its end.
     bytes: u64,
+    /// The checkpoint as a prompt names it.
+    mark: Arc<str>,
 }
 
 /// The checkpoints of one server.
@@ -55,6 +57,9 @@ pub struct Checkpoints {
     key: SigningKey,
     state: Mutex<State>,
     witness: Option<Witness>,
+    /// The newest checkpoint with a head of each agent, as prompts name it. No holder of this lock
+    /// waits for the disk.
+    marks: Mutex<HashMap<String, Arc<str>>>,
 }
 
 struct State {
@@ -103,7 +108,9 @@ impl Checkpoints {
             state = State::begun(file.try_clone().map_err(|error| failed(&error))?);
             read(&mut file, &path, &keys, &mut state)?;
         }
-        let all = Self { key, state: Mutex::new(state), witness: None };
+        let marks = Mutex::default();
+        let all = Self { key, state: Mutex::new(state), witness: None, marks };
+        all.mark_all();
         all.sign_again().map_err(|error| failed(&error))?;
         Ok(all)
     }
@@ -185,7 +192,15 @@ impl Checkpoints {
         let line = format!("{line}\n");
         state.file.write_all(line.as_bytes())?;
         state.file.sync_data()?;
+        let agents: Vec<String> = checkpoint.heads.iter().map(|head| head.agent.clone()).collect();
         state.take(checkpoint, root, &note, line.len() as u64);
+        let mut marks = self.marks.lock().expect("no holder panics");
+        for agent in agents {
+            match state.signed.get(&agent).filter(|signed| signed.head.is_some()) {
+                Some(signed) => drop(marks.insert(agent, Arc::clone(&signed.mark))),
+                None => drop(marks.remove(&agent)),
+            }
+        }
         Ok(())
     }
 
@@ -200,6 +215,44 @@ impl Checkpoints {
         state.file.write_all(line.as_bytes())?;
         state.cosign(number, signature.to_owned(), line.len() as u64);
         Ok(())
+    }
+
+    /// Returns the newest checkpoint with a head of an agent, as prompts name it: origin, number
+    /// and root. Never waits for the disk.
+    pub fn mark(&self, agent: &str) -> Option<Arc<str>> {
+        self.marks.lock().expect("no holder panics").get(agent).cloned()
+    }
+
+    fn mark_all(&self) {
+        let state = self.state.lock().expect("no holder panics");
+        let mut marks = self.marks.lock().expect("no holder panics");
+        for (agent, signed) in state.signed.iter().filter(|(_, signed)| signed.head.is_some()) {
+            marks.insert(agent.clone(), Arc::clone(&signed.mark));
+        }
+    }
+
+    /// Returns whether the file agrees with a checkpoint as a prompt names it. Returns `None` if
+    /// the checkpoint is one of another server, or is not in the file any more.
+    pub fn agrees(&self, mark: &str) -> io::Result<Option<bool>> {
+        let mut words = mark.split(' ');
+        let (origin, number, root) = (words.next(), words.next(), words.next());
+        if origin != Some(&self.key.public().name) {
+            return Ok(None);
+        }
+        let Some(number) = number.and_then(|number| number.parse::<u64>().ok()) else {
+            return Ok(Some(false));
+        };
+        let state = self.state.lock().expect("no holder panics");
+        let (file, bytes, newest) = (state.file.try_clone()?, state.bytes, state.number);
+        drop(state);
+        if number == 0 || number > newest {
+            return Ok(Some(false));
+        }
+        let start = file::line_before(&file, bytes, number)?;
+        let found = file::found(&file, start, bytes, number - 1)?;
+        let found = found.filter(|found| found.number == number);
+        Ok(found
+            .map(|found| found.row["note"].as_str().and_then(|note| note.lines().nth(2)) == root))
     }
 
     /// Returns the proof of the newest head that was signed for an agent; `None` if there is none.
@@ -267,12 +320,14 @@ impl State {
             self.rotations.push(note.to_owned());
             self.rotated = number;
         }
+        let mark: Arc<str> = format!("{} {number} {root}", checkpoint.origin).into();
         self.number = number;
         self.root = root;
         self.bytes += bytes;
         for one in checkpoint.heads {
-            let at = checkpoint.at.clone();
-            self.signed.insert(one.agent, Signed { head: one.head, at, number, position, bytes });
+            let (at, mark) = (checkpoint.at.clone(), Arc::clone(&mark));
+            let signed = Signed { head: one.head, at, number, position, bytes, mark };
+            self.signed.insert(one.agent, signed);
         }
     }
 }
@@ -439,5 +494,30 @@ mod tests {
         let forger = Checkpoints::open(dirs[1].path()).unwrap();
         let proof = forger.proof("ada").unwrap().unwrap();
         assert!(proof.signers("ada", &[trusted], verified).is_err());
+    }
+
+    #[test]
+    fn a_prompt_names_a_checkpoint_that_the_file_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = Checkpoints::open(dir.path()).unwrap();
+        assert_eq!(one.mark("ada"), None);
+        let mut marks = Vec::new();
+        for n in 1..=600 {
+            one.sign(vec![head("ada", n)], "2026-01-01T00:00:00.000Z").unwrap();
+            marks.push(one.mark("ada").unwrap());
+        }
+        for mark in marks.iter().step_by(37).chain(marks.last()) {
+            assert_eq!(one.agrees(mark).unwrap(), Some(true), "{mark}");
+        }
+        let origin = &one.key.public().name;
+        for wrong in [format!("{origin} 3 x"), format!("{origin} 601 x"), format!("{origin} x")] {
+            assert_eq!(one.agrees(&wrong).unwrap(), Some(false));
+        }
+        assert_eq!(one.agrees("vctx-other 3 x").unwrap(), None);
+        one.sign(vec![head("ada", 0)], "2026-01-01T00:00:00.000Z").unwrap();
+        assert_eq!(one.mark("ada"), None);
+        drop(one);
+        let again = Checkpoints::open(dir.path()).unwrap();
+        assert_eq!(again.agrees(&marks[0]).unwrap(), Some(true));
     }
 }

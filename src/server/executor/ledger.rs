@@ -14,6 +14,9 @@ use vctx_base::clock::iso8601;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::ledger::note::{Head, HeadProof, SignedHead};
+use vctx_core::memory::change::Part;
+use vctx_core::memory::prompt::Prompt;
+use vctx_core::proof::Differs;
 use vctx_core::trust::{Actor, Principal, Scope, admit};
 
 /// Number of agents that one request lists when the signed agents are compared with the database.
@@ -56,6 +59,37 @@ impl Executor {
             told["proof"] = proof;
         }
         Ok(told)
+    }
+
+    /// Notes in a new prompt of a change the newest checkpoint with a head of the agent.
+    pub(super) fn mark_prompt(&self, scope: &Scope, parts: &mut [Part]) {
+        let new = parts.iter_mut().find_map(|part| match part {
+            Part::Prompt(row) if row["created_at"].is_string() => Some(row),
+            _ => None,
+        });
+        let Some((row, checkpoints)) = new.zip(self.checkpoints.as_ref()) else { return };
+        if let Some(mark) = checkpoints.mark(scope.key()) {
+            row["checkpoint"] = (*mark).into();
+        }
+    }
+
+    /// Returns how the checkpoint in a prompt differs from the checkpoint file, if it does.
+    pub(super) async fn prompt_contradicts(&self, prompt: &Prompt) -> Result<Option<Differs>> {
+        let Some((mark, checkpoints)) = prompt.checkpoint.clone().zip(self.checkpoints.clone())
+        else {
+            return Ok(None);
+        };
+        let differs = Differs {
+            what: "the prompt names a checkpoint that the server did not sign".to_owned(),
+            seq: None,
+            expected: "a line of the checkpoint file".to_owned(),
+            found: mark.clone(),
+        };
+        let text = "cannot read the checkpoints: check the server's data directory";
+        let wrong = |error| Error::new(Code::Internal, text).caused_by(error);
+        let compared = tokio::task::spawn_blocking(move || checkpoints.agrees(&mark)).await;
+        let agrees = compared.map_err(std::io::Error::other).and_then(|agrees| agrees);
+        Ok((agrees.map_err(wrong)? == Some(false)).then_some(differs))
     }
 
     /// Signs what is not signed yet, and returns the proof of an agent's newest signed head; `None`

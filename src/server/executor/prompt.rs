@@ -236,7 +236,8 @@ impl Executor {
         turn: u64,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (prompt, found) = self.replayed(&scope, turn).await?;
+        let (prompt, mut found) = self.replayed(&scope, turn).await?;
+        found.differs.extend(self.prompt_contradicts(&prompt).await?);
         Ok(
             json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "request": found.request,
             "request_bytes": found.request.len(), "gone": found.gone, "differs": found.differs,

@@ -165,7 +165,10 @@ impl<'a> Run<'a> {
             };
             let (change, part) = match outcome {
                 Outcome::Reply(body) => return Ok(body),
-                Outcome::Apply(change, part) => (change, part),
+                Outcome::Apply(mut change, part) => {
+                    self.executor.mark_prompt(&self.scope, &mut change.parts);
+                    (change, part)
+                }
                 Outcome::Fresh | Outcome::Again => {
                     trust = false;
                     answers.keep_lasting();

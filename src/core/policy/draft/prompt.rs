@@ -74,6 +74,7 @@ impl Draft<'_> {
             factor_permille: factor_permille(&self.after.learned, &sent.model),
             sent,
             created_at: iso8601(at_ms),
+            checkpoint: None,
             end: None,
         };
         self.parts.push(Part::Prompt(json!(prompt)));
