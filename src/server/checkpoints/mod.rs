@@ -425,7 +425,7 @@ mod tests {
         for agent in ["ada", "bob"] {
             let proof = again.proof(agent).unwrap().unwrap();
             for trusted in [&former, &key] {
-                let signers = proof.signers(agent, &[trusted.clone()], verified);
+                let signers = proof.signers(agent, std::slice::from_ref(trusted), verified);
                 assert_eq!(signers.unwrap().len(), 1);
             }
         }
