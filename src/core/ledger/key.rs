@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
+
+use crate::sha::Sha256;
 
 /// Number of bytes of a key id.
 const KEY_ID_BYTES: usize = 4;
