@@ -190,7 +190,7 @@ impl Checkpoints {
         let note = self.key.note(&text) + &also;
         let line = json!({"before": checkpoint.before, "heads": listed, "note": note});
         let line = format!("{line}\n");
-        state.file.write_all(line.as_bytes())?;
+        state.append(&line)?;
         state.file.sync_data()?;
         let agents: Vec<String> = checkpoint.heads.iter().map(|head| head.agent.clone()).collect();
         state.take(checkpoint, root, &note, line.len() as u64);
@@ -212,7 +212,7 @@ impl Checkpoints {
             return Ok(());
         }
         let line = cosignature_line(number, signature);
-        state.file.write_all(line.as_bytes())?;
+        state.append(&line)?;
         state.cosign(number, signature.to_owned(), line.len() as u64);
         Ok(())
     }
@@ -284,6 +284,13 @@ impl Checkpoints {
 }
 
 impl State {
+    /// Appends a line, after it has cut off what a failed write left behind, for example on a full
+    /// disk.
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        self.file.set_len(self.bytes)?;
+        self.file.write_all(line.as_bytes())
+    }
+
     /// Returns the state before the lines of the file are read.
     fn begun(file: File) -> Self {
         Self {
@@ -369,6 +376,19 @@ mod tests {
         again.sign(vec![head("ada", 3)], "2026-01-01T00:00:03.000Z").unwrap();
         drop(again);
         assert_eq!(Checkpoints::open(dir.path()).unwrap().signed("ada").unwrap().number, 4);
+    }
+
+    #[test]
+    fn a_line_that_was_not_written_whole_does_not_spoil_the_next_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = Checkpoints::open(dir.path()).unwrap();
+        one.sign(vec![head("ada", 1)], "2026-01-01T00:00:00.000Z").unwrap();
+        let whole = text(dir.path());
+        fs::write(dir.path().join("checkpoints"), format!("{whole}{{\"half")).unwrap();
+        one.sign(vec![head("ada", 2)], "2026-01-01T00:00:01.000Z").unwrap();
+        drop(one);
+        assert_eq!(text(dir.path()).lines().count(), 2);
+        assert_eq!(Checkpoints::open(dir.path()).unwrap().signed("ada").unwrap().number, 2);
     }
 
     #[test]
