@@ -21,11 +21,14 @@ pub const WINDOW_TOKENS_MIN: u64 = 256;
 /// Largest window of an agent, in tokens.
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
 /// Default of `core.blocks_bytes_max`, the maximum length of the texts of all blocks of an agent
-/// together, in bytes. Each change of a block writes a copy of all texts of the core.
+/// together, in bytes. Each change of the core writes the texts of all blocks again.
 pub const BLOCKS_BYTES_MAX: u64 = 1024 * 1024;
 /// Smallest and largest value of `core.blocks_bytes_max`, in bytes. With the largest, the core is
 /// still smaller than the largest document of the embedded engine, 64 MiB.
 pub const BLOCKS_BYTES: (u64, u64) = (1_024, 32 * 1024 * 1024);
+/// Length from which a stored version refers to an unchanged text instead of copying it, in bytes.
+/// A reference takes about 60 bytes, in the version and in the core.
+pub const HELD_BYTES_MIN: usize = 256;
 /// Maximum number of blocks of an agent.
 pub const BLOCKS_MAX: usize = 64;
 /// Maximum number of lines of a block that a tool shows with line numbers. Anthropic's memory tool

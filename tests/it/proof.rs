@@ -16,6 +16,7 @@ use crate::home::{Home, Tuning, command};
 use crate::scripted::Scripted;
 use crate::talk::{Agent, assert_closed, key, run_events};
 
+mod held;
 mod life;
 mod older;
 
@@ -318,7 +319,7 @@ async fn a_message_that_somebody_changed_is_found_in_the_prompt() {
         "FOR v IN core_versions UPDATE v WITH {system: MERGE(v.system, {content: 'Be brief.'})} IN core_versions",
     )
     .await;
-    assert_eq!(found.len(), 3, "messages, manifest and request: {found:#?}");
+    assert_eq!(found.len(), 4, "the text, messages, manifest and request: {found:#?}");
     let found = differs(
         "FOR t IN tool_sets UPDATE t WITH {text: SUBSTITUTE(t.text, 'Look', 'Cook')} IN tool_sets",
         "FOR t IN tool_sets UPDATE t WITH {text: SUBSTITUTE(t.text, 'Cook', 'Look')} IN tool_sets",

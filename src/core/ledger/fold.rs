@@ -9,6 +9,7 @@ use super::item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
 use super::note::Head;
 use super::{genesis, link, text_of};
 use crate::memory::export::RowKind;
+use crate::memory::held::referred;
 use crate::trust::Scope;
 
 type Row = Map<String, Value>;
@@ -112,6 +113,8 @@ pub struct Fold {
     entries: BTreeMap<u64, Row>,
     /// Salt and time of each message, by seq; the time is empty if the message has expired.
     messages: HashMap<u64, (String, String)>,
+    /// Numbers of the versions to which versions refer, each with the first that refers to it.
+    referred: BTreeMap<u64, u64>,
     /// Whether the core has a salt, which means that the agent must have a ledger.
     has_salt: bool,
     /// What the rows outside an export are compared with; `None` for the rows of an export.
@@ -153,6 +156,12 @@ impl Fold {
         }
         if kind == RowKind::Core {
             self.has_salt = !text("salt").is_empty();
+        }
+        if kind == RowKind::Versions {
+            let version = row.get("version").and_then(Value::as_u64).unwrap_or_default();
+            for at in referred(row) {
+                self.referred.entry(at).or_insert(version);
+            }
         }
         if kind == RowKind::Events && row.contains_key("n") {
             return self.entry(row);
@@ -289,6 +298,7 @@ impl Fold {
             let what = format!("names {} imported entries", local.imported);
             self.differ(Wrong::Changed, RowKind::Core.collection(), String::new(), what);
         }
+        self.compare_references(&statements);
         self.compare_vectors(&statements);
         self.compare_events(std::mem::take(&mut statements.events));
         self.compare(statements, now_s, recall_before);
@@ -322,6 +332,18 @@ impl Fold {
             let what = "is described by no entry".to_owned();
             let name = readable(&id, &found.name);
             self.differ(Wrong::Extra, shape.collection(), name, what);
+        }
+    }
+
+    /// Notes the versions to which other versions refer and that never existed. Missing versions
+    /// that the ledger describes are noted with all other rows.
+    fn compare_references(&mut self, statements: &Statements) {
+        for (at, version) in std::mem::take(&mut self.referred) {
+            let row = (Shape::Row(RowKind::Versions), at.to_string());
+            if !self.found.contains_key(&row) && !statements.rows.contains_key(&row) {
+                let what = format!("is missing, but version {version} refers to it");
+                self.differ(Wrong::Missing, RowKind::Versions.collection(), row.1, what);
+            }
         }
     }
 

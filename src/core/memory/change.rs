@@ -8,7 +8,7 @@ use super::archive::Ingest;
 use super::core::Core;
 use super::edges::{Cite, SummaryEdge};
 use super::event::Event;
-use super::forget::Forgetting;
+use super::forget::{Forgetting, QuotingVersion};
 use super::message::Message;
 use super::page::Page;
 use super::prompt::ToolSet;
@@ -166,8 +166,8 @@ pub struct Forget {
     pub prompts: Vec<String>,
     /// Keys of prompts whose options and notices are removed.
     pub noticed: Vec<String>,
-    /// Keys of stored core versions from which all texts are removed.
-    pub versions: Vec<String>,
+    /// Stored core versions from which the quoting texts are removed.
+    pub versions: Vec<QuotingVersion>,
     /// Names of schedules that are removed.
     pub schedules: Vec<String>,
     /// Keys of tool sets that are removed.

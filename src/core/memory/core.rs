@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::archive::Archived;
 use super::heartbeat::Heartbeat;
+use super::held::HeldTexts;
 use super::prompt::{Estimate, PromptInput};
 use super::run::OpenRun;
 use super::tokens::Encoding;
@@ -39,6 +40,10 @@ pub struct Core {
     pub removed_blocks: Vec<RemovedBlock>,
     /// Recursive summary of the evicted messages.
     pub queue_head_summary: Summary,
+    /// Which stored versions hold the long texts of the core; `None` in a core without long texts,
+    /// and in a core that an earlier program version wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldTexts>,
     /// The queue, as a range of positions in the agent's log.
     pub queue: Queue,
     /// Tool calls in the queue whose result is missing, oldest first; `None` in a core that an
@@ -435,7 +440,7 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue open_calls notices
+        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
             chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools);
         patch
     }

@@ -50,8 +50,8 @@ pub struct Forgetting {
     /// Names of the blocks that the forget operation removed because they quote the text to forget;
     /// digests after the end.
     pub blocks: Vec<String>,
-    /// Keys of the stored core versions whose blocks or system text quote the forgotten text.
-    pub versions: Vec<String>,
+    /// The stored core versions whose blocks or system text quote the forgotten text.
+    pub versions: Vec<QuotingVersion>,
     /// Keys of stored answers that quote a forgotten text.
     pub answers: Vec<String>,
     /// Keys of prompts whose options or notices quote a forgotten text.
@@ -85,6 +85,52 @@ pub struct Forgetting {
     /// hash is cleared when the forget operation ends, because it is derived from the forgotten
     /// text.
     pub request_hash: String,
+}
+
+/// A stored core version that quotes a forgotten text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "StoredQuoting")]
+pub struct QuotingVersion {
+    /// Key of the row in `core_versions`.
+    pub key: String,
+    /// Places of the quoting texts: 0 is the system text, and the blocks are counted from 1. `None`
+    /// for all texts of the version, which a forget operation of an earlier program version names.
+    pub places: Option<Vec<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredQuoting {
+    Key(String),
+    Places { key: String, places: Option<Vec<u64>> },
+}
+
+impl From<StoredQuoting> for QuotingVersion {
+    fn from(stored: StoredQuoting) -> Self {
+        match stored {
+            StoredQuoting::Key(key) => Self { key, places: None },
+            StoredQuoting::Places { key, places } => Self { key, places },
+        }
+    }
+}
+
+impl QuotingVersion {
+    /// Sorts a list and joins the entries of the same version.
+    pub fn join(list: &mut Vec<Self>) {
+        list.sort();
+        list.dedup_by(|one, kept| {
+            let same = one.key == kept.key;
+            if same {
+                kept.places = kept.places.take().zip(one.places.take()).map(|(mut all, more)| {
+                    all.extend(more);
+                    all.sort_unstable();
+                    all.dedup();
+                    all
+                });
+            }
+            same
+        });
+    }
 }
 
 /// A message to forget.
@@ -131,8 +177,8 @@ pub enum Phase {
     Documents,
     /// The phase that removes messages and all texts derived from these messages.
     Messages,
-    /// The phase that changes the stored core versions. It removes all texts of the versions that
-    /// quote the forgotten text, and removes summaries that may contain this text.
+    /// The phase that changes the stored core versions. It removes the texts that quote the
+    /// forgotten text, and removes summaries that may contain this text.
     Versions,
     /// The phase that removes the texts of those stored answers that quote the forgotten text or
     /// name a removed item.

@@ -12,6 +12,7 @@ pub mod export;
 mod fingerprint;
 pub mod forget;
 pub mod heartbeat;
+pub mod held;
 pub mod markup;
 pub mod message;
 pub mod page;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::core::{Block, Chain, Notice, Offered, OpenCall, System, TokenBudget};
+use super::held::{ChangedText, LostText};
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
@@ -197,8 +198,8 @@ fn tools_digest(text: &str) -> String {
     digest
 }
 
-/// A stored core version: a row of `core_versions`, which contains all texts of one version of an
-/// agent's core.
+/// A stored core version: a row of `core_versions` with all texts of one version of an agent's
+/// core, also those that other versions hold.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Texts {
     /// Document key of this row in `core_versions`.
@@ -224,9 +225,15 @@ pub struct Texts {
     /// Time when retention removed the summary from this row; `None` while the summary exists.
     #[serde(default)]
     pub expired_at: Option<String>,
-    /// Time when a forget operation removed all texts of this row; `None` while the texts exist.
+    /// Time when a forget operation removed a text of this row; `None` while the texts exist.
     #[serde(default)]
     pub forgotten_at: Option<String>,
+    /// Texts that are missing in the versions that held them.
+    #[serde(default)]
+    pub lost: Vec<LostText>,
+    /// Texts that do not match their digests.
+    #[serde(default)]
+    pub changed: Vec<ChangedText>,
 }
 
 /// The fields of a prompt's row that identify the texts in the prompt's window.

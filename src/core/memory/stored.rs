@@ -182,7 +182,7 @@ const GROUPS: &[Group] = &[
         (Match, "core_change"),
         (Agent, "forget_agent"),
     ]),
-    Group::text("core_memory", "asked learned removed_blocks run", OF_CORE),
+    Group::text("core_memory", "asked held learned removed_blocks run", OF_CORE),
     Group::owner("core_versions", "_key agent_id"),
     Group::figures(
         "core_versions",

@@ -564,6 +564,7 @@ impl<'a> Draft<'a> {
         heartbeat.extend(self.heartbeat);
         self.envelope.insert("heartbeat".into(), Value::Object(heartbeat));
         self.after.salt = self.around.ids.salt();
+        self.after.hold_texts(Some(&self.before));
         Change {
             before: self.before,
             after: self.after,

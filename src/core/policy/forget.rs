@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::forget::{Forgetting, Quoted};
+use crate::memory::forget::{Forgetting, Quoted, QuotingVersion};
 use crate::memory::message::Message;
 
 /// A request for a forget operation, which names what to forget.
@@ -37,9 +37,8 @@ pub struct ForgetFound {
     pub schedules: Vec<String>,
     /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
-    /// Keys of the stored core versions in which a block or the system text contains the text to
-    /// forget.
-    pub versions: Vec<String>,
+    /// The stored core versions in which a block or the system text contains the text to forget.
+    pub versions: Vec<QuotingVersion>,
     /// Keys of stored answers that contain the text to forget.
     pub answers: Vec<String>,
     /// Keys of prompts whose options or notices contain the text to forget.
@@ -67,8 +66,9 @@ pub struct ForgetPreview {
 impl ForgetFound {
     /// Returns whether the request concerns no row.
     pub fn is_empty(&self) -> bool {
-        let beside = [&self.documents, &self.schedules, &self.tool_sets, &self.versions];
+        let beside = [&self.documents, &self.schedules, &self.tool_sets];
         self.messages.is_empty()
+            && self.versions.is_empty()
             && beside.iter().all(|list| list.is_empty())
             && self.answers.is_empty()
             && self.prompts.is_empty()

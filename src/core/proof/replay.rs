@@ -96,6 +96,10 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
     let prompt = stored.prompt;
     let mut gone = Vec::new();
     let mut differs = messages_that_differ(prompt, stored.core.sealed_as(), stored.queue);
+    differs.extend(stored.texts.iter().flat_map(|texts| &texts.changed).map(|changed| {
+        let what = format!("the text differs from the stored text: {}", changed.of);
+        differing(&what, None, &changed.expected, &changed.found)
+    }));
     // A message that was forgotten before the prompt was rendered is not part of the prompt.
     let stood = |m: &&Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
     let queue: Vec<Message> =
@@ -163,6 +167,11 @@ fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core
         }),
         Some(_) => {}
     }
+    gone.extend(stored.texts.iter().flat_map(|texts| &texts.lost).map(|lost| Gone {
+        expired_at: lost.expired_at.clone(),
+        forgotten_at: lost.forgotten_at.clone(),
+        ..unexplained("texts", &lost.of)
+    }));
     let past = Past { window, texts: stored.texts, queue };
     for section in Section::ALL {
         gone.extend((section.spec().restore)(&past, &mut core));

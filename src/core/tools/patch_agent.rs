@@ -167,6 +167,7 @@ pub fn new_core(
         working_blocks: Vec::new(),
         removed_blocks: Vec::new(),
         queue_head_summary: Summary::default(),
+        held: None,
         queue: Queue {
             head_seq: 1,
             next_seq: 1,

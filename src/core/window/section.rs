@@ -21,8 +21,8 @@ pub struct Spec {
     /// Help text of the section's metric.
     pub help: &'static str,
     /// Name of the core's attribute that contains the section's text, and the function that returns
-    /// this attribute's value; `None` if the text is stored outside the core. Each change of the
-    /// attribute also stores a copy of its value, so that old prompts can be replayed.
+    /// what a stored version contains of it; `None` if the text is stored outside the core. Each
+    /// change of the attribute writes a version, so that old prompts can be replayed.
     pub kept: Option<(&'static str, fn(&Core) -> Value)>,
     /// Returns the cost of the section in tokens, as stored in the core.
     pub(super) tokens: fn(&Core) -> u64,

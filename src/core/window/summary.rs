@@ -1,10 +1,10 @@
 //! The window's section of the recursive summary; an empty summary is not rendered.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::section::{Gone, Item, Spec};
 use super::system::system_message;
-use crate::memory::core::Summary;
+use crate::memory::core::{Core, Summary};
 use crate::memory::markup;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -16,7 +16,7 @@ pub(super) const SECTION: Spec = Spec {
     name: "summary",
     gauge: "token.summary",
     help: "Tokens of the summary in the window last written",
-    kept: Some(("queue_head_summary", |core| json!(core.queue_head_summary))),
+    kept: Some(("queue_head_summary", Core::kept_summary)),
     tokens: |core| core.queue_head_summary.token_estimate,
     recount: |counter, core| count_summary(counter, &mut core.queue_head_summary),
     items: |core, _| {

@@ -1,9 +1,10 @@
 //! The window's section of the system text. The section's cost includes the tokens with which a
 //! chat prompt starts the model's reply.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::section::{Item, Spec};
+use crate::memory::core::Core;
 use crate::memory::message::{Role, rendered};
 use crate::memory::tokens::{REPLY_TOKENS, message_cost};
 
@@ -11,7 +12,7 @@ pub(super) const SECTION: Spec = Spec {
     name: "system",
     gauge: "token.system",
     help: "Tokens of system instructions in the window last written",
-    kept: Some(("system", |core| json!(core.system))),
+    kept: Some(("system", Core::kept_system)),
     tokens: |core| core.system.token_estimate,
     recount: |counter, core| {
         let message = system_message(&core.system.content);

@@ -1,10 +1,10 @@
 //! The window's section of the working context, with one message for each block.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::section::{Item, Spec};
 use super::system::system_message;
-use crate::memory::core::Block;
+use crate::memory::core::{Block, Core};
 use crate::memory::markup;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -12,7 +12,7 @@ pub(super) const SECTION: Spec = Spec {
     name: "working",
     gauge: "token.working",
     help: "Tokens of working blocks in the window last written",
-    kept: Some(("working_blocks", |core| json!(core.working_blocks))),
+    kept: Some(("working_blocks", Core::kept_blocks)),
     tokens: |core| core.working_blocks.iter().map(|block| block.token_estimate).sum(),
     recount: |counter, core| {
         core.working_blocks.iter_mut().for_each(|block| count_block(counter, block));

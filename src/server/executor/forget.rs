@@ -19,7 +19,7 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{FORGET_MESSAGES_MAX, FORGET_ROWS};
 use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::forget::{Forgetting, Phase, tombstone_key};
+use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion, tombstone_key};
 use vctx_core::policy::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, paired_with};
 use vctx_core::tools::{Forget, ForgetStep, Tool};
 use vctx_core::trust::{Actor, Principal, Scope, admit};
@@ -355,11 +355,11 @@ impl Executor {
         let documents = std::mem::take(&mut found.quoted.documents);
         let stays = |doc: &String| !found.documents.contains(doc);
         found.quoted.documents = documents.into_iter().filter(stays).collect();
+        QuotingVersion::join(&mut found.versions);
         for list in [
             &mut found.quoted.documents,
             &mut found.quoted.schedules,
             &mut found.quoted.blocks,
-            &mut found.versions,
             &mut found.answers,
             &mut found.prompts,
         ] {

@@ -33,11 +33,12 @@ impl Executor {
         }
         let summary = &core.queue_head_summary;
         let summary = !summary.content.is_empty() && from.is_some_and(|it| summary.revision >= it);
+        let versions: Vec<String> = found.versions.iter().map(|one| one.key.clone()).collect();
         let going = Going {
             keys: &keys,
             seqs: &seqs,
             documents: &found.documents,
-            versions: &found.versions,
+            versions: &versions,
             summary_from: from,
         };
         let mut places = store::forget_counts(&self.kernel.ro, scope, going).await?;

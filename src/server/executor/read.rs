@@ -77,7 +77,9 @@ impl Executor {
         core: &Core,
         principal: &Principal,
     ) -> Result<Option<String>> {
-        let core = &Core { salt: self.kernel.ids.salt(), ..core.clone() };
+        let mut core = Core { salt: self.kernel.ids.salt(), ..core.clone() };
+        core.hold_texts(None);
+        let core = &core;
         let event = creation(core, principal);
         self.room_for(scope).await?;
         self.directory.register(&self.kernel, scope).await?;

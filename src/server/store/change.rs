@@ -420,9 +420,8 @@ fn bound(
         replay["texts_since"] = since.as_str().into();
     }
     let patch = change.after.patch_since(&change.before);
-    let attributes = kept_attributes().map(|(name, _)| name).chain(["context_window", "encoding"]);
-    let is_changed = attributes.into_iter().any(|name| patch.contains_key(name));
-    let kept: Vec<Value> = is_changed.then(|| kept_of(&change.after)).into_iter().collect();
+    let is_kept = change.after.writes_version(&change.before);
+    let kept: Vec<Value> = is_kept.then(|| kept_of(&change.after)).into_iter().collect();
     let replay_keys: Vec<&str> = [Some(&record.replay_key), record.earlier_key.as_ref()]
         .into_iter()
         .flatten()
@@ -465,8 +464,8 @@ fn kept_attributes() -> impl Iterator<Item = (&'static str, fn(&Core) -> Value)>
     Section::ALL.into_iter().filter_map(|section| section.spec().kept)
 }
 
-/// Returns a version: a copy of all texts of a core. Every change of a text writes a version, so
-/// that old prompts can be rebuilt.
+/// Returns a version: the texts of a core, where an earlier version may hold a text that did not
+/// change. Every change of a text writes a version, so that old prompts can be rebuilt.
 pub(super) fn kept_of(core: &Core) -> Value {
     let mut kept = json!({"_key": version_key(&core.agent_id, core.version), "agent_id": core.agent_id,
         "version": core.version, "salt": core.salt});

@@ -1,6 +1,7 @@
 //! Stores cores: creates them, lists those of a tenant, and loads a core together with either the
 //! stored answer of an earlier call or the queue.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,6 +15,7 @@ use vctx_core::memory::core::Core;
 use vctx_core::memory::event::Event;
 use vctx_core::memory::export::RowKind;
 use vctx_core::memory::forget::tombstone_key;
+use vctx_core::memory::held;
 use vctx_core::memory::message::Message;
 use vctx_core::trust::Scope;
 
@@ -142,7 +144,33 @@ pub async fn events(ro: &Ro, scope: &Scope, from_ts: &str, limit: u64) -> Result
 /// Returns a page of the versions of an agent's core, from the given version number on, oldest
 /// first.
 pub async fn versions(ro: &Ro, scope: &Scope, from_version: u64, limit: u64) -> Result<Vec<Value>> {
-    ro.rows(VERSIONS, binds!(scope; from_version, limit)).await
+    let binds = binds!(scope; from_version, limit);
+    Ok(ro.row::<StoredVersions>(VERSIONS, binds).await?.unwrap_or_default().whole())
+}
+
+/// Versions of a core as they are stored, with the texts of other versions to which they refer.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct StoredVersions {
+    rows: Vec<Value>,
+    sources: Vec<Value>,
+}
+
+impl StoredVersions {
+    /// Returns the versions with all their texts.
+    pub(super) fn whole(self) -> Vec<Value> {
+        let Self { rows, sources } = self;
+        rows.into_iter().map(|row| held::whole(row, &sources)).collect()
+    }
+
+    /// Returns the versions with all their texts in a form of the caller's choice.
+    pub(super) fn typed<T: DeserializeOwned>(self) -> Result<Vec<T>> {
+        self.whole().into_iter().map(parsed).collect()
+    }
+}
+
+/// Reads a row that the database returned.
+pub(super) fn parsed<T: DeserializeOwned>(row: Value) -> Result<T> {
+    serde_json::from_value(row).map_err(|e| Fault::new(FaultKind::Garbage, &e.to_string()))
 }
 
 /// Returns an agent's core and queue, read from one snapshot.

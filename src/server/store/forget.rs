@@ -15,7 +15,7 @@ use crate::limits::FORGET_SCAN_ROWS;
 use vctx_core::ledger::LocalKind;
 use vctx_core::limits::FORGET_ROWS;
 use vctx_core::memory::change::Forget;
-use vctx_core::memory::forget::Forgetting;
+use vctx_core::memory::forget::{Forgetting, QuotingVersion};
 use vctx_core::policy::{CallPlace, FoundMessage, StandingMessage};
 use vctx_core::trust::Scope;
 
@@ -64,8 +64,8 @@ pub struct Quotes {
     pub documents: Vec<String>,
     /// Keys of tool sets.
     pub tool_sets: Vec<String>,
-    /// Keys of core versions.
-    pub versions: Vec<String>,
+    /// Core versions, each with the places of the texts.
+    pub versions: Vec<QuotingVersion>,
     /// Key of one core version whose summary contains the text; empty if there is no such version.
     pub summaries: Vec<String>,
     /// Keys of stored answers.
@@ -168,7 +168,7 @@ pub struct Going<'a> {
     pub seqs: &'a [u64],
     /// Names of the documents.
     pub documents: &'a [String],
-    /// Keys of the core versions that lose all texts.
+    /// Keys of the core versions that lose a text of a block or the system text.
     pub versions: &'a [String],
     /// First revision of the summary that goes.
     pub summary_from: Option<u64>,
@@ -283,15 +283,10 @@ pub(super) async fn forget(
         return Ok(false);
     }
     written.local(LocalKind::Forgettings, &json!(forget.row))?;
-    let beside = [
-        &forget.threads,
-        &forget.prompts,
-        &forget.noticed,
-        &forget.versions,
-        &forget.schedules,
-        &forget.tool_sets,
-    ];
-    if !forget.beside && beside.iter().all(|list| list.is_empty()) {
+    let beside =
+        [&forget.threads, &forget.prompts, &forget.noticed, &forget.schedules, &forget.tool_sets];
+    let has_rows = forget.beside || beside.iter().any(|list| !list.is_empty());
+    if !has_rows && forget.versions.is_empty() {
         return Ok(true);
     }
     let binds = binds!(scope;

@@ -2,12 +2,15 @@
 //! lease.
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::core::parsed;
 use super::db::{Ro, binds};
 use super::fault::Result;
 use super::query::queries;
 use vctx_core::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
 use vctx_core::memory::core::Core;
+use vctx_core::memory::held;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::prompt::{Prompt, Texts, ToolSet};
 use vctx_core::trust::Scope;
@@ -34,7 +37,7 @@ pub struct ExpiredRun {
 }
 
 /// A prompt with everything that its window showed.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct LoadedPrompt {
     /// The current core; `None` if there is no such agent.
     pub core: Option<Core>,
@@ -62,7 +65,19 @@ pub async fn load_prompt(
     turn: u64,
     limit: u64,
 ) -> Result<Option<LoadedPrompt>> {
-    ro.row(LOAD, binds!(scope; turn, limit)).await
+    #[derive(Deserialize)]
+    struct Row {
+        core: Option<Core>,
+        prompt: Option<Prompt>,
+        texts: Option<Value>,
+        sources: Vec<Value>,
+        tools: Option<ToolSet>,
+        queue: Vec<Message>,
+    }
+    let Some(row) = ro.row::<Row>(LOAD, binds!(scope; turn, limit)).await? else { return Ok(None) };
+    let Row { core, prompt, texts, sources, tools, queue } = row;
+    let texts = texts.map(|texts| parsed(held::whole(texts, &sources))).transpose()?;
+    Ok(Some(LoadedPrompt { core, prompt, texts, tools, queue }))
 }
 
 /// Returns a page of prompts from the given turn on, with the agent's core; `None` if there is no

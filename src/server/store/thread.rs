@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::beside::{Beside, beside};
+use super::core::StoredVersions;
 use super::db::{Ro, Rw, binds};
 use super::fault::Result;
 use super::query::queries;
@@ -96,5 +97,6 @@ pub async fn mark_thread(rw: &Rw, scope: &Scope, seq: u64, place: &ThreadPositio
 
 /// Returns the texts of a core that were current just before `moment`.
 pub async fn texts_before(ro: &Ro, scope: &Scope, moment: &str) -> Result<Option<Texts>> {
-    ro.row::<Texts>(VERSION_AT, binds!(scope; moment)).await
+    let found = ro.row::<StoredVersions>(VERSION_AT, binds!(scope; moment)).await?;
+    Ok(found.unwrap_or_default().typed()?.pop())
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::core::VERSIONS;
+use super::core::{StoredVersions, VERSIONS};
 use super::db::{Ro, binds};
 use super::fault::Result;
 use super::query::queries;
@@ -65,7 +65,8 @@ pub async fn says(
 
 /// Returns core versions from a version number on, oldest first.
 pub async fn texts(ro: &Ro, scope: &Scope, from_version: u64, limit: u64) -> Result<Vec<Texts>> {
-    ro.rows(VERSIONS, binds!(scope; from_version, limit)).await
+    let binds = binds!(scope; from_version, limit);
+    ro.row::<StoredVersions>(VERSIONS, binds).await?.unwrap_or_default().typed()
 }
 
 /// Returns prompts from the given turn on, in the order of turns: for each prompt, the fields that

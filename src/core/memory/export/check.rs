@@ -16,6 +16,7 @@ use crate::limits::{
 };
 use crate::memory::core::Core;
 use crate::memory::event::Event;
+use crate::memory::held::referred;
 use crate::memory::message::Message;
 use crate::memory::prompt::{Prompt, ToolSet};
 use crate::memory::receipt;
@@ -283,6 +284,9 @@ impl Checker {
             if !row.get(name).is_some_and(is) {
                 return Err(format!("has no `{name}`"));
             }
+        }
+        if let Some(at) = referred(&row).find(|at| !self.versions.contains(at)) {
+            return Err(format!("refers to version {at}, which does not come before it"));
         }
         if version == 1 {
             self.first = Some(row);

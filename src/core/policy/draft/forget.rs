@@ -43,6 +43,11 @@ impl Draft<'_> {
             touched_ms: self.around.unix_ms,
             ..Forgetting::default()
         };
+        if !row.versions.is_empty() {
+            // The system text stays, also where it quotes the text. So no later version may refer
+            // to the versions that lose it: the next one contains all texts.
+            self.after.held = None;
+        }
         if found.in_summary {
             row.summary_from = Some(0);
             self.drop_summary();
@@ -98,10 +103,11 @@ impl Draft<'_> {
                 }
             }
             Phase::Versions => {
-                // A version that quotes the text loses its summary too, but is one row.
-                let others = look.keys.iter().filter(|key| !row.versions.contains(key)).count();
-                let quoting = row.versions.len().min(FORGET_ROWS as usize);
-                step.versions = row.versions.drain(..quoting).collect();
+                // A version that quotes the text and loses its summary too is one row.
+                let quoting = |key: &String| row.versions.iter().any(|one| one.key == *key);
+                let others = look.keys.iter().filter(|key| !quoting(key)).count();
+                let first = row.versions.len().min(FORGET_ROWS as usize);
+                step.versions = row.versions.drain(..first).collect();
                 row.count("core_versions", (step.versions.len() + others) as u64);
                 if !look.keys.is_empty() {
                     self.expire_rows(Expire { versions: look.keys.clone(), ..Expire::default() });
