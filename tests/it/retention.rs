@@ -116,7 +116,16 @@ async fn what_is_too_old_goes_everywhere_and_the_rest_still_proves_itself() {
     let state = ada.state().await;
     let standing = state["summary"]["changed_at_version"].clone();
     let older = "FOR v IN core_versions FILTER v.version < @standing AND CONTAINS(TO_STRING(v), 'Quoxquay') RETURN v.version";
-    assert_eq!(database.rows(older, json!({"standing": standing})).await, Vec::<Value>::new());
+    // Earlier versions lose a summary in the write after the one that makes it again.
+    let mut holding = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        holding = database.rows(older, json!({"standing": standing})).await;
+        if holding.is_empty() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    assert_eq!(holding, Vec::<Value>::new());
     assert!(copies.as_u64() > Some(0));
     // If the search is repeated with its key, the server returns the stored answer without the
     // expired texts.
