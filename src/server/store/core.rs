@@ -170,7 +170,7 @@ impl StoredVersions {
 
 /// Reads a row that the database returned.
 pub(super) fn parsed<T: DeserializeOwned>(row: Value) -> Result<T> {
-    serde_json::from_value(row).map_err(|e| Fault::new(FaultKind::Garbage, &e.to_string()))
+    serde_json::from_value(row).map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))
 }
 
 /// Returns an agent's core and queue, read from one snapshot.
