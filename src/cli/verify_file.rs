@@ -28,7 +28,10 @@ pub(crate) fn run(path: &Path, trust: &Trust, json: bool) -> Result<(), Failure>
     let mut report = report.map_err(|why| Failure::data(format!("{}: {why}", path.display())))?;
     let signers = match trust.is_empty() {
         true => Value::Null,
-        false => json!(report.check_signature(trust.keys(), signing::verified)),
+        false => {
+            report.check_end();
+            json!(report.check_signature(trust.keys(), signing::verified))
+        }
     };
     let note = report.checkpoint.as_ref().map_or("", |proof| proof.note.as_str());
     let cosigned = trust.cosigned(note).unwrap_or_else(|why| {

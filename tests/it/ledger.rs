@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 use vctx::ledger::{self, Item, LocalKind};
@@ -407,4 +409,40 @@ async fn a_verifier_without_code_of_vctx_agrees_on_an_export() {
             assert_eq!(agrees, [false, false], "{kind}: {told}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_after_the_signed_head_of_an_export_are_not_proven() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 65_536, "Be brief.").await;
+    let key = ada.wire.get("/v1/ledgers").await.ok()["key"].clone();
+    let key = key.as_str().expect("a key");
+    let path = format!("{}/export", ada.path());
+    // Other calls write to the agent meanwhile.
+    let stop = Arc::new(AtomicBool::new(false));
+    let (end, other) = (Arc::clone(&stop), Agent::at(home.wire("vctx.sock"), "ada"));
+    let writer = tokio::spawn(async move {
+        while !end.load(Ordering::Relaxed) {
+            other.append("user", "Still here?").await;
+        }
+    });
+    let mut exports = Vec::new();
+    for _ in 0..4 {
+        let export = ada.wire.get(&path).await.text;
+        let (agrees, told) = verified(&home, &export, key);
+        assert_eq!(agrees, [true, true], "{told}");
+        exports.push(export);
+        ada.append("user", "Once more.").await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.await.expect("a writer");
+    // The head of an earlier export is signed, but says nothing about later entries.
+    let split = |export: &str| {
+        let (rows, head) = export.trim_end().rsplit_once('\n').expect("lines");
+        (rows.to_owned(), head.to_owned())
+    };
+    let forged = format!("{}\n{}\n", split(&exports[3]).0, split(&exports[0]).1);
+    let (agrees, told) = verified(&home, &forged, key);
+    assert_eq!(agrees, [false, false], "{told}");
 }

@@ -108,6 +108,8 @@ def signed(proof, key, entries):
         return [f"entry {head['n']} is not the entry that was signed"]
     if key is None:
         return []
+    if max(entries) > head["n"]:
+        return [f"the entries after {head['n']} are not signed"]
     # A key also vouches for the key that it names as its successor.
     for note in proof.get("rotations", []):
         word, former, new = (note.split("\n")[4] + "  ").split(" ")[:3]

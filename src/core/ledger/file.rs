@@ -102,6 +102,17 @@ impl FileReport {
         })
     }
 
+    /// Adds a difference if the file has entries after the signed head: a writer of the file could
+    /// have added them. The server signs all entries of an export, unless another server writes to
+    /// the agent meanwhile.
+    pub fn check_end(&mut self) {
+        let signed = self.checkpoint.as_ref().map(|proof| proof.head.n);
+        if let Some(signed) = signed.filter(|signed| *signed < self.folded.entries) {
+            let last = self.folded.entries;
+            self.differ(format!("does not cover the entries {} to {last}", signed + 1));
+        }
+    }
+
     /// Adds a difference of the signed head. `what` completes a sentence about it.
     pub fn differ(&mut self, what: String) {
         let (wrong, collection) = (Wrong::Chain, RowKind::Events.collection());

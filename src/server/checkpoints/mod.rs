@@ -60,6 +60,8 @@ pub struct Checkpoints {
     /// The newest checkpoint with a head of each agent, as prompts name it. No holder of this lock
     /// waits for the disk.
     marks: Mutex<HashMap<String, Arc<str>>>,
+    /// Held while heads are signed, so that who waits for the lock finds them signed.
+    pub signing: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -109,7 +111,8 @@ impl Checkpoints {
             read(&mut file, &path, &keys, &mut state)?;
         }
         let marks = Mutex::default();
-        let all = Self { key, state: Mutex::new(state), witness: None, marks };
+        let (state, signing) = (Mutex::new(state), tokio::sync::Mutex::default());
+        let all = Self { key, state, witness: None, marks, signing };
         all.mark_all();
         all.sign_again().map_err(|error| failed(&error))?;
         Ok(all)

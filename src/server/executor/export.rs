@@ -124,13 +124,40 @@ impl Lines {
     }
 }
 
+/// All rows of an agent in a working file, before the line about the signed head.
+pub(super) struct Spooled {
+    permit: OwnedSemaphorePermit,
+    file: File,
+    /// Length of the file in bytes.
+    bytes: u64,
+    tally: Tally,
+    /// Number of rows that were left out.
+    left: u64,
+}
+
 impl Transfers<'_> {
-    /// Exports all rows of an agent to a file that ends with a line about the signed head of the
-    /// agent's ledger, if there is one. The head must be signed before the export begins.
-    pub async fn export(&self, scope: &Scope, signed: Option<&HeadProof>) -> Result<Exported> {
+    /// Writes all rows of an agent to a working file. `begin` is awaited before the snapshot
+    /// begins, and what it returns is dropped when the snapshot has begun.
+    pub(super) async fn spooled_export<T, F: Future<Output = Result<T>>>(
+        &self,
+        scope: &Scope,
+        begin: impl Fn() -> F,
+    ) -> Result<Spooled> {
         let permit = self.exports.permit()?;
-        let (mut file, mut bytes, tally, left) =
-            self.read_again(READ_AGAIN, || self.exported(scope)).await?;
+        let read = || self.exported(scope, &begin);
+        let (file, bytes, tally, left) = self.read_again(READ_AGAIN, read).await?;
+        Ok(Spooled { permit, file, bytes, tally, left })
+    }
+
+    /// Finishes an export: appends a line about the signed head of the agent's ledger, if there is
+    /// one. The head must be signed before the snapshot of the export began.
+    pub(super) fn export(
+        &self,
+        scope: &Scope,
+        spooled: Spooled,
+        signed: Option<&HeadProof>,
+    ) -> Result<Exported> {
+        let Spooled { permit, mut file, mut bytes, tally, left } = spooled;
         if let Some(proof) = signed {
             let line = format!("{}\n", checkpoint_line(&json!(proof)));
             let text = "cannot write a working file: check the server's data directory";
@@ -166,11 +193,16 @@ impl Transfers<'_> {
         Err(Error::new(Code::StoreUnavailable, text))
     }
 
-    pub(super) async fn exported(
+    /// Reads all rows of an agent from one snapshot into a working file. Returns the file, its
+    /// length in bytes, the counts, and the number of rows that were left out.
+    pub(super) async fn exported<T, F: Future<Output = Result<T>>>(
         &self,
         scope: &Scope,
+        begin: &impl Fn() -> F,
     ) -> std::result::Result<(File, u64, Tally, u64), Broken> {
+        let begun = begin().await?;
         let mut dump = Dump::begin(&self.kernel.ro, &self.kernel.rw, scope).await?;
+        drop(begun);
         let done = self.spooled(scope, &mut dump).await;
         dump.end().await;
         done

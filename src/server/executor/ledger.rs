@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Executor;
 use super::export::{Exported, READ_AGAIN};
-use super::kernel::no_agent;
+use super::kernel::{no_agent, patience};
 use super::moving::Home;
 use crate::checkpoints::Signed;
 use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
@@ -95,9 +95,20 @@ impl Executor {
     /// Signs what is not signed yet, and returns the proof of an agent's newest signed head; `None`
     /// if there is none.
     pub(super) async fn signed_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
         self.sign_heads().await?;
-        checkpoints.until_cosigned().await;
+        self.cosigned_head(scope).await
+    }
+
+    /// Returns the proof of an agent's newest signed head, if possible with a cosignature.
+    async fn cosigned_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.until_cosigned().await;
+        }
+        self.newest_head(scope)
+    }
+
+    fn newest_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
         checkpoints.proof(scope.key()).map_err(|error| {
             let text = "cannot read the checkpoints: check the server's data directory";
             Error::new(Code::Internal, text).caused_by(error)
@@ -105,10 +116,28 @@ impl Executor {
     }
 
     /// Exports all rows of an agent to a file, with the newest signed head of the agent's ledger.
+    /// Calls on this server write nothing between the signature and the snapshot, so that the file
+    /// has no entry that is not signed.
     pub async fn export(&self, principal: &Principal, agent: &str) -> Result<Exported> {
         let scope = admit(principal, agent)?;
-        let proof = self.signed_head(&scope).await?;
-        self.transfers().export(&scope, proof.as_ref()).await
+        let signed = std::sync::Mutex::new(None);
+        let begin = || async {
+            let turn = self.kernel.turns.take(scope.key());
+            let turn = tokio::time::timeout_at(patience().into(), turn).await;
+            let turn = turn.map_err(|_| Error::new(Code::Timeout, READ_AGAIN))??;
+            self.sign_heads().await?;
+            *signed.lock().expect("no holder panics") = self.newest_head(&scope)?;
+            Ok::<_, Error>(turn)
+        };
+        let transfers = self.transfers();
+        let spooled = transfers.spooled_export(&scope, begin).await?;
+        let mut proof = signed.into_inner().expect("no holder panics");
+        if let Some(cosigned) = self.cosigned_head(&scope).await?
+            && proof.as_ref().is_some_and(|proof| proof.head == cosigned.head)
+        {
+            proof = Some(cosigned);
+        }
+        transfers.export(&scope, spooled, proof.as_ref())
     }
 
     /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
@@ -172,6 +201,7 @@ impl Executor {
     /// that contradicts its last signed head is reported, and gets no further signature.
     pub async fn sign_heads(&self) -> Result<()> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let _signing = checkpoints.signing.lock().await;
         let unsigned = self.kernel.rw.heads.take();
         if unsigned.is_empty() {
             return Ok(());

@@ -193,7 +193,8 @@ impl Transfers<'_> {
 
     /// Exports all rows of an agent to a file.
     pub async fn carried(&self, scope: &Scope) -> Result<Carried> {
-        let (file, _, _, left) = self.read_again(READ_AGAIN, || self.exported(scope)).await?;
+        let (file, _, _, left) =
+            self.read_again(READ_AGAIN, || self.exported(scope, &|| async { Ok(()) })).await?;
         let forgets = self.kernel.patiently(|| store::manifests(&self.kernel.rw, scope)).await?;
         if forgets.len() as u64 > MOVE_MANIFESTS_MAX {
             let text =
