@@ -9,6 +9,7 @@ pub mod held;
 pub mod ids;
 pub mod metric;
 mod refusal;
+pub mod secret;
 pub mod signing;
 pub mod socket;
 pub mod sse;

@@ -88,6 +88,9 @@ pub struct ServerSettings {
     pub agents_max: u64,
     /// Socket of the witness that cosigns the checkpoints; empty without a witness.
     pub witness: PathBuf,
+    /// File of the secret that all servers of the database have; empty for a file in the data
+    /// directory.
+    pub ledger_secret: PathBuf,
     /// Whether the server runs in production, where it needs a configured database.
     pub production: bool,
 }

@@ -5,6 +5,7 @@ use super::sources::{Source, files, holds, text, working};
 
 /// The layers of the core crate: a module may use only modules of lower layers.
 const CORE_LAYERS: &[(&[&str], &str)] = &[
+    (&["sha"], "digests of bytes"),
     (&["bound", "error", "clock", "ids", "limits", "seeded"], "the ground"),
     (&["memory"], "values"),
     (&["window"], "the sections of the window and what they cost"),

@@ -176,7 +176,7 @@ async fn every_change_of_a_row_is_named() {
 }
 
 /// Rewrites the ledger so that it describes a row as it is now: changes the last item of the row
-/// and computes the hashes again, as a writer to the database can.
+/// and computes the hashes again, as a writer to the database can, who does not know the secret.
 async fn rewritten(database: &Database, item: &Item) {
     let entries =
         "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.n != null SORT e.n RETURN e";
@@ -201,6 +201,7 @@ async fn rewritten(database: &Database, item: &Item) {
         let n = entry["n"].as_u64().expect("a number");
         before = ledger::link(&before, n, &ledger::text_of(&entry));
         entry.insert("hash".into(), before.as_str().into());
+        entry.shift_remove("code");
         put_back(database, "memory_events", &entry).await;
     }
 }
@@ -445,4 +446,52 @@ async fn entries_after_the_signed_head_of_an_export_are_not_proven() {
     let forged = format!("{}\n{}\n", split(&exports[3]).0, split(&exports[0]).1);
     let (agrees, told) = verified(&home, &forged, key);
     assert_eq!(agrees, [false, false], "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_without_the_secret_is_named_and_gets_no_signature() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "Pay Alice 100.").await;
+    let before = signed(&ada).await["entries"].as_u64().expect("a number");
+    // A writer to the database changes the message, and appends an entry with the right hash.
+    let database = home.database_inside();
+    let message =
+        "FOR m IN messages FILTER m.agent_id == 'ada' UPDATE m WITH { content: 'Pay Mallory 999.' }
+        IN messages RETURN NEW";
+    let message = database.row(message, json!({})).await;
+    let scope = admit(&principal(), "ada").expect("a name");
+    let message = message.as_object().expect("a row").clone();
+    let items = Item::of_row(RowKind::Messages, message, &scope, None).expect("items");
+    let last = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.n == @n RETURN e";
+    let last = database.row(last, json!({"n": before})).await;
+    let mut entry = json!({"agent_id": "ada", "type": "audit", "ts": last["ts"], "n": before + 1,
+        "_key": format!("l:ada:{}", before + 1), "code": last["code"],
+        "details": {"beside": "vectors"}, "rows": [ledger::ITEMS_VERSION, items[0].to_string()]});
+    let text = ledger::text_of(entry.as_object().expect("a row"));
+    let hash = last["hash"].as_str().expect("a hash");
+    entry["hash"] = ledger::link(hash, before + 1, &text).into();
+    put_back(&database, "memory_events", entry.as_object().expect("a row")).await;
+    let what = "was not written by a server with the secret of this database";
+    let named = async || {
+        let (code, report) = home.verify("vctx.sock", "ada");
+        assert_eq!(code, 65, "{report:#}");
+        let told = report["agents"][0]["ledger"].clone();
+        let named = told["differences"].to_string();
+        assert!(named.contains(what) && named.contains(&format!("l:ada:{}", before + 1)), "{told}");
+        assert_eq!(told["signed"]["entries"], before, "{told}");
+    };
+    named().await;
+    // The next write of the server follows this entry, and is not signed either.
+    server.expect("the ledger does not continue the last signed entry");
+    ada.append("user", "Thank you.").await;
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    named().await;
+    assert!(server.stop().await.success());
+    drop(server);
+    let server = home.serve().await;
+    server.expect("the ledger does not continue the last signed entry");
+    ada.append("user", "Again.").await;
+    named().await;
 }

@@ -114,7 +114,8 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
     let config = &server.config;
     let executor = executor.with_embedders(server.embedders.clone());
     let executor = executor.with_spool(server.data_dir.clone());
-    let executor = executor.with_checkpoints(Arc::clone(&server.checkpoints));
+    let executor =
+        executor.with_checkpoints(Arc::clone(&server.checkpoints), server.secret.clone());
     executor.warm(Encoding::default());
     let executor = Arc::new(executor);
     let settings = ProcessorSettings {

@@ -16,9 +16,11 @@ use super::engine::start_engine;
 use super::{Stop, cannot, cannot_bind, chosen, exit, io_loop, on_signal, on_stop};
 use crate::config::{Config, Remote};
 use crate::secrets::password_of;
+use vctx_base::secret::secret_of;
 use vctx_base::socket::{self, Listening};
 use vctx_base::{systemd, telemetry};
 use vctx_client::paths;
+use vctx_core::ledger::Secret;
 use vctx_core::trust::Actor;
 use vctx_server::checkpoints::Checkpoints;
 use vctx_server::checks;
@@ -53,6 +55,8 @@ pub(super) struct Server {
     pub(super) actor: Actor,
     /// The checkpoints that this server signs.
     pub(super) checkpoints: Arc<Checkpoints>,
+    /// The secret of the database's servers, and whether it is new.
+    pub(super) secret: (Arc<Secret>, bool),
 }
 
 impl Server {
@@ -242,8 +246,14 @@ impl Unsigned {
             ),
         };
         let Self { config, embedders, chat, data_dir, socket, actor } = self;
-        let checkpoints = Arc::new(checkpoints);
-        Ok(Server { config, embedders, chat, data_dir, socket, actor, checkpoints })
+        let path = match &config.server.ledger_secret {
+            path if path.as_os_str().is_empty() => data_dir.join("ledger").join("secret"),
+            path => path.clone(),
+        };
+        let (secret, is_new) =
+            secret_of(&path).map_err(|why| Stop::CannotCreate(format!("ledger secret: {why}")))?;
+        let (checkpoints, secret) = (Arc::new(checkpoints), (Arc::new(secret), is_new));
+        Ok(Server { config, embedders, chat, data_dir, socket, actor, checkpoints, secret })
     }
 }
 

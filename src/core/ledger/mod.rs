@@ -10,6 +10,7 @@ mod file;
 mod fold;
 mod item;
 pub mod key;
+mod mac;
 pub mod note;
 pub mod rotation;
 pub mod witness;
@@ -17,6 +18,7 @@ pub mod witness;
 pub use file::{FileCheck, FileReport};
 pub use fold::{Difference, Fold, Folded, Wrong};
 pub use item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
+pub use mac::Secret;
 
 use std::borrow::Cow;
 

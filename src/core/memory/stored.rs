@@ -269,7 +269,7 @@ const GROUPS: &[Group] = &[
         "at_ms created_at due_ms every_ms failures fired last look_ms missed run salt updated_at",
     ),
     Group::text("schedules", "content name running", OF_PROMPT),
-    Group::figures("memory_events", "_key").stays(),
+    Group::figures("memory_events", "_key code").stays(),
     Group::owner("memory_events", "agent_id"),
     Group::figures("memory_events", "details hash n rows ts type"),
     Group::figures("pages", "_key created_at expires_at items query_hash salt tool").stays(),

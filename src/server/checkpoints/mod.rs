@@ -60,7 +60,7 @@ pub struct Checkpoints {
     /// The newest checkpoint with a head of each agent, as prompts name it. No holder of this lock
     /// waits for the disk.
     marks: Mutex<HashMap<String, Arc<str>>>,
-    /// Held while heads are signed, so that who waits for the lock finds them signed.
+    /// Held while heads are signed. A caller that has waited for the lock finds its heads signed.
     pub signing: tokio::sync::Mutex<()>,
 }
 

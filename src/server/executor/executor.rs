@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
@@ -20,6 +21,7 @@ use crate::models::{Embedders, Gateway};
 use crate::store::{Admin, Ro, Rw, WriteMode};
 use vctx_base::clock::Clock;
 use vctx_base::ids::Ids;
+use vctx_core::ledger::Secret;
 use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::Encoding;
 use vctx_core::memory::core::Core;
@@ -51,6 +53,9 @@ pub struct Executor {
     pub(super) quota: AgentQuota,
     /// Checkpoints of the ledgers; `None` if this server signs none.
     pub(super) checkpoints: Option<Arc<Checkpoints>>,
+    /// Whether entries without a code may still have to be signed: those that an earlier program
+    /// version wrote before this server made the secret.
+    pub(super) is_lenient: AtomicBool,
 }
 
 impl Executor {
@@ -92,13 +97,21 @@ impl Executor {
             directory: Directory::default(),
             quota: AgentQuota::default(),
             checkpoints: None,
+            is_lenient: AtomicBool::new(false),
         }
     }
 
-    /// Sets the checkpoints that sign the heads of ledgers.
+    /// Sets the checkpoints that sign the heads of ledgers, and the secret of the database's
+    /// servers. If the secret is new, entries of earlier program versions are signed without it.
     #[must_use]
-    pub fn with_checkpoints(mut self, checkpoints: Arc<Checkpoints>) -> Self {
+    pub fn with_checkpoints(
+        mut self,
+        checkpoints: Arc<Checkpoints>,
+        (secret, is_new): (Arc<Secret>, bool),
+    ) -> Self {
         self.checkpoints = Some(checkpoints);
+        self.is_lenient = AtomicBool::new(is_new);
+        self.kernel.rw.heads.set_secret(secret);
         self
     }
 

@@ -1,6 +1,8 @@
 //! Compares the rows of agents with their ledgers, and signs the heads of the ledgers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -8,8 +10,8 @@ use super::Executor;
 use super::export::{Exported, READ_AGAIN};
 use super::kernel::{no_agent, patience};
 use super::moving::Home;
-use crate::checkpoints::Signed;
-use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
+use crate::checkpoints::{Checkpoints, Signed};
+use crate::store::{self, Broken, Unsigned, check_ledger, fold_on, last_head};
 use vctx_base::clock::iso8601;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
@@ -45,10 +47,13 @@ impl Executor {
         // The signed head is read before the snapshot, so the snapshot must contain its entry.
         let signed = self.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
         let own = signed.as_ref().and_then(|signed| signed.head.clone());
+        // Entries that are not signed yet must have a code.
+        let coded_after = own.as_ref().map(|head| head.n);
+        let coded_after = coded_after.filter(|_| !self.is_lenient.load(Ordering::Relaxed));
         let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
             let (rw, now_s) = (&self.kernel.rw, now_ms / 1000);
-            let folded = check_ledger(rw, &scope, now_s, &before, &heads).await?;
+            let folded = check_ledger(rw, &scope, now_s, &before, &heads, coded_after).await?;
             folded.ok_or_else(|| Broken::from(no_agent()))
         };
         let folded = transfers.read_again(READ_AGAIN, read).await?;
@@ -202,6 +207,15 @@ impl Executor {
     pub async fn sign_heads(&self) -> Result<()> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let _signing = checkpoints.signing.lock().await;
+        if self.is_lenient.load(Ordering::Relaxed) {
+            self.find_unsigned(checkpoints).await?;
+        }
+        self.sign_found(checkpoints).await?;
+        self.is_lenient.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn sign_found(&self, checkpoints: &Arc<Checkpoints>) -> Result<()> {
         let unsigned = self.kernel.rw.heads.take();
         if unsigned.is_empty() {
             return Ok(());
@@ -237,7 +251,7 @@ impl Executor {
             return Ok(());
         }
         let at = iso8601(self.kernel.clock.unix_ms());
-        let checkpoints = checkpoints.clone();
+        let checkpoints = Arc::clone(checkpoints);
         let signing = tokio::task::spawn_blocking(move || checkpoints.sign(heads, &at));
         let signed = signing.await.map_err(|error| {
             Error::new(Code::Internal, "signing ended without a result").caused_by(error)
@@ -251,6 +265,21 @@ impl Executor {
 }
 
 impl Executor {
+    /// Finds the entries that an earlier program version did not sign before it ended.
+    async fn find_unsigned(&self, checkpoints: &Checkpoints) -> Result<()> {
+        for key in checkpoints.agents() {
+            let Some(signed) = checkpoints.signed(&key).and_then(|signed| signed.head) else {
+                continue;
+            };
+            let scope = scope_of(&key)?;
+            let last = self.kernel.patiently(|| last_head(&self.kernel.rw, &scope)).await?;
+            if let Some(last) = last.filter(|last| last.n > signed.n) {
+                self.kernel.rw.heads.found(&scope, signed, last);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the head to sign for an agent, or `None` if its ledger does not continue the signed
     /// head. Without a signed head, the ledger is taken as it is.
     async fn continued(
@@ -268,7 +297,8 @@ impl Executor {
         };
         // Another server, or this one before a restart, has written entries in between.
         let scope = scope_of(key)?;
-        let folded = self.kernel.patiently(|| fold_on(&self.kernel.rw, &scope, &signed)).await?;
+        let (rw, strict) = (&self.kernel.rw, !self.is_lenient.load(Ordering::Relaxed));
+        let folded = self.kernel.patiently(|| fold_on(rw, &scope, &signed, strict)).await?;
         match folded {
             Some(head) if head.n >= one.after.n => Ok(Some(head)),
             // An agent that has just been removed has no entries.

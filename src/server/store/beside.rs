@@ -11,7 +11,7 @@ use super::core::{LOAD, Loaded};
 use super::db::{Binds, Rw, binds};
 use super::dump::{Broken, Dump};
 use super::fault::{Fault, FaultKind, Result};
-use super::heads::last_inside;
+use super::heads::{head_of, last_inside};
 use super::ledger::{Entry, Written};
 use super::owned::OWNED;
 use super::query::{Query, queries};
@@ -21,7 +21,7 @@ use vctx_base::ids::SystemIds;
 use vctx_core::clock::iso8601;
 use vctx_core::ids::Ids as _;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{self, ITEMS_VERSION, Item, LocalKind, Shape};
+use vctx_core::ledger::{self, Item, LocalKind, Shape};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::export::RowKind;
@@ -81,12 +81,13 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 stream.abort().await;
                 return Ok(out);
             }
-            Ok(Attempt::Written(out, before, text)) => match stream.commit().await {
+            Ok(Attempt::Written(out, before, after)) => match stream.commit().await {
                 Ok(Committed::Yes) => {
-                    rw.heads.written(scope, before.clone(), after(before, &text));
+                    rw.heads.written(scope, before, after);
                     return Ok(out);
                 }
                 Ok(Committed::Unknown) => {
+                    rw.heads.drop_known(scope);
                     return Err(Fault::new(FaultKind::Lost, "commit not confirmed"));
                 }
                 Ok(Committed::No) => {}
@@ -97,6 +98,7 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 stream.abort().await;
                 Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)?;
             }
+            Ok(Attempt::Raced) => stream.abort().await,
             Err(fault) => {
                 stream.abort().await;
                 if !fault.raced() {
@@ -104,6 +106,7 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
                 }
             }
         }
+        rw.heads.drop_known(scope);
         pause(rw, tries).await;
     }
     Err(overtaken(what))
@@ -112,12 +115,6 @@ pub(super) async fn beside<R: DeserializeOwned, T>(
 fn overtaken(what: &str) -> Fault {
     let text = format!("{what}: another writer was faster {BESIDE_TRIES_MAX} times");
     Fault::new(FaultKind::Arango { status: 409, num: 1200 }, text)
-}
-
-/// Returns the head after an entry, given the head before it and the text that its hash covers.
-fn after(before: Head, text: &str) -> Head {
-    let n = before.n + 1;
-    Head { n, hash: ledger::link(&before.hash, n, text) }
 }
 
 /// Waits before the next attempt, longer after more of them. The locks may belong to a transaction
@@ -135,9 +132,10 @@ async fn pause(rw: &Rw, tries: u32) {
 enum Attempt<T> {
     /// The statements changed no row.
     Nothing(T),
-    /// Statements and entry wait for the commit. The head is the one before the entry, and the text
-    /// is the one that the entry's hash covers.
-    Written(T, Head, String),
+    /// Statements and entry wait for the commit. The heads are those before and after the entry.
+    Written(T, Head, Head),
+    /// Another writer has appended an entry.
+    Raced,
     /// The agent has no ledger yet.
     Unsealed,
 }
@@ -155,11 +153,11 @@ async fn attempt<R: DeserializeOwned, T>(
     if written.is_empty() {
         return Ok(Attempt::Nothing(out));
     }
+    let Some(before) = head_of(rw, scope).await? else { return Ok(Attempt::Unsealed) };
     let entry = written.alone(&event_of(scope, work.what));
-    let text = entry.text.clone();
-    Ok(match append(stream, rw, scope, entry, None).await? {
-        Some(before) => Attempt::Written(out, before, text),
-        None => Attempt::Unsealed,
+    Ok(match append(stream, rw, scope, entry, &before).await? {
+        Some(after) => Attempt::Written(out, before, after),
+        None => Attempt::Raced,
     })
 }
 
@@ -175,74 +173,91 @@ fn event_of(scope: &Scope, what: &'static str) -> Event {
     }
 }
 
-/// Appends an entry. With `genesis`, the entry may be the first one. Returns the head before the
-/// entry, or `None` if the agent has no ledger yet.
+/// Appends an entry after the given head. Returns the head after it, or `None` if another entry
+/// follows the given head. A head with the number 0 stands for a ledger without entries.
 async fn append(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     entry: Entry,
-    genesis: Option<&str>,
+    before: &Head,
 ) -> Result<Option<Head>> {
-    let Entry { row, text, .. } = entry;
-    let binds = binds!(scope;
-        entry = row, entry_text = text, genesis, items_version = ITEMS_VERSION, sync = rw.sync
-    );
-    Ok(stream.rows(APPEND, binds).await?.into_iter().next())
+    let (entry, after) = entry.after(rw, scope, before);
+    let last = (before.n > 0).then_some(before);
+    let binds = binds!(scope; entry, last, sync = rw.sync);
+    let written = stream.rows::<u64>(APPEND, binds).await?;
+    Ok((!written.is_empty()).then_some(after))
 }
 
 /// Runs a write beside calls in one request: the query writes rows that `wrote` adds to the entry,
-/// and the entry. `bound` returns the bind variables for an entry and for the text that its hash
-/// covers. Does nothing if the agent does not exist or is being moved.
+/// and the entry. `bound` returns the bind variables for an entry and the head before it. Does
+/// nothing if the agent does not exist or is being moved.
 pub(super) async fn beside_at_once(
     rw: &Rw,
     scope: &Scope,
     (what, query): (&'static str, Query),
-    bound: impl Fn(Value, &str) -> Binds,
+    bound: impl Fn(Value, &Head) -> Binds,
     wrote: impl Fn(&mut Written<'_>) -> Result<()>,
 ) -> Result<()> {
-    for tries in 1..=BESIDE_TRIES_MAX {
+    let entry = || {
         let mut written = Written::new(scope);
         wrote(&mut written)?;
-        let Entry { row, text, .. } = written.alone(&event_of(scope, what));
-        match rw.row::<Head>(query, bound(row, &text)).await {
-            Ok(Some(before)) => {
-                rw.heads.written(scope, before.clone(), after(before, &text));
-                return Ok(());
-            }
-            Ok(None) if Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? => {}
-            Ok(None) => return Ok(()),
-            Err(fault) if fault.raced() => {}
-            Err(fault) => return Err(fault),
-        }
-        pause(rw, tries).await;
+        Ok(written.alone(&event_of(scope, what)))
+    };
+    match at_once(rw, scope, query, bound, entry).await {
+        Err(fault) if fault.raced() => Err(overtaken(what)),
+        done => done,
     }
-    Err(overtaken(what))
 }
 
 /// Writes an event that is not part of a change of the agent's memory, as an entry of the ledger.
 /// Does nothing if the agent does not exist or is being moved.
 pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<()> {
-    let mut noted = Ok(None);
+    let bound = |entry, last: &Head| binds!(scope; entry, last, sync = rw.sync);
+    at_once(rw, scope, NOTE, bound, || Ok(Written::new(scope).alone(event))).await
+}
+
+/// Runs a query that appends an entry after the head that the server knows. After a conflict with
+/// another writer, everything is repeated.
+async fn at_once(
+    rw: &Rw,
+    scope: &Scope,
+    query: Query,
+    bound: impl Fn(Value, &Head) -> Binds,
+    entry: impl Fn() -> Result<Entry>,
+) -> Result<()> {
+    let mut raced = None;
     for tries in 1..=BESIDE_TRIES_MAX {
-        let Entry { row, text, .. } = Written::new(scope).alone(event);
-        let binds = binds!(scope;
-            entry = row, entry_text = text, items_version = ITEMS_VERSION, sync = rw.sync
-        );
-        noted = rw.row::<Head>(NOTE, binds).await;
-        match &noted {
-            Ok(Some(before)) => {
-                rw.heads.written(scope, before.clone(), after(before.clone(), &text));
+        let Some(before) = head_of(rw, scope).await? else {
+            if !Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? {
                 return Ok(());
             }
-            Ok(None) if Box::pin(adopt(rw, scope)).await.map_err(Broken::into_fault)? => {}
-            Ok(None) => return Ok(()),
-            Err(fault) if fault.raced() => {}
-            Err(_) => break,
+            continue;
+        };
+        let (row, after) = entry()?.after(rw, scope, &before);
+        match rw.row::<u64>(query, bound(row, &before)).await {
+            Ok(Some(_)) => {
+                rw.heads.written(scope, before, after);
+                return Ok(());
+            }
+            Ok(None) => {
+                rw.heads.drop_known(scope);
+                // Without a newer entry, the agent is missing or is being moved.
+                if head_of(rw, scope).await?.is_none_or(|last| last == before) {
+                    return Ok(());
+                }
+            }
+            Err(fault) => {
+                rw.heads.drop_known(scope);
+                if !fault.raced() {
+                    return Err(fault);
+                }
+                raced = Some(fault);
+            }
         }
         pause(rw, tries).await;
     }
-    noted.map(drop)
+    Err(raced.unwrap_or_else(|| overtaken("event")))
 }
 
 /// Gives an agent its ledger: entries that list all rows of the agent as they are. If an earlier
@@ -286,7 +301,8 @@ async fn adopt_inside(
     if last.as_ref().is_some_and(|last| last.is_new) {
         return Ok(false);
     }
-    let is_continued = last.is_some_and(|last| last.n.is_some());
+    let continued = last.and_then(|last| Some(Head { n: last.n?, hash: last.hash? }));
+    let is_continued = continued.is_some();
     let mut dump = Dump::within(rw, scope, stream.id()?);
     let opened = dump.open().await?;
     if opened.core.is_none() {
@@ -315,11 +331,13 @@ async fn adopt_inside(
     dump.rest(&opened, &mut sink).await?;
     dump.local(&mut |kind, row| written.local(kind, &row.into())).await?;
     stream.touch();
-    let genesis = ledger::genesis(&opened.owner.sealed_as);
+    let genesis = Head { n: 0, hash: ledger::genesis(&opened.owner.sealed_as) };
+    let mut head = continued.unwrap_or(genesis);
     let what = if is_continued { "complete" } else { "adopt" };
     for some in written.parts(ADOPTED_ROWS) {
         let entry = some.alone(&event_of(scope, what));
-        append(stream, rw, scope, entry, Some(&genesis)).await?;
+        let after = append(stream, rw, scope, entry, &head).await?;
+        head = after.ok_or_else(|| overtaken(what))?;
     }
     Ok(true)
 }

@@ -441,7 +441,7 @@ fn bound(
     written.row(RowKind::Answers, answer, None)?;
     let mut entry = written.entry(&change.events)?;
     let mut events = std::mem::take(&mut entry.others);
-    let (entry, after) = entry.after(scope, before);
+    let (entry, after) = entry.after(rw, scope, before);
     events.push(entry);
     let ends = [before.n, after.n].map(|n| entry_key(scope.key(), n));
     let mut binds = binds!(scope;

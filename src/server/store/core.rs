@@ -101,7 +101,7 @@ pub async fn create(
     written.row(RowKind::Versions, kept.clone(), None)?;
     let entry = written.entry(std::slice::from_ref(event))?;
     let genesis = Head { n: 0, hash: ledger::genesis(core.sealed_as()) };
-    let (event, head) = entry.after(scope, &genesis);
+    let (event, head) = entry.after(rw, scope, &genesis);
     let binds = binds!(scope;
         core, kept, event, tombstone = tombstone_key(scope.key()), place,
         sync = rw.sync

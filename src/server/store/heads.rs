@@ -1,7 +1,7 @@
 //! Collects the heads of the ledgers that this server has written, until a checkpoint signs them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use super::fault::Result;
 use super::query::queries;
 use super::transaction::Stream;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{ITEMS_VERSION, link, text_of};
+use vctx_core::ledger::{ITEMS_VERSION, Secret, link, text_of};
 use vctx_core::trust::Scope;
 
 queries! {
@@ -45,9 +45,30 @@ pub struct Heads {
     unsigned: Mutex<BTreeMap<String, Option<Unsigned>>>,
     /// The last entries, by agent. Another server may have written newer ones.
     known: Mutex<HashMap<String, Head>>,
+    /// The secret of the database's servers, if they sign checkpoints.
+    secret: OnceLock<Arc<Secret>>,
 }
 
 impl Heads {
+    /// Sets the secret of the database's servers.
+    pub fn set_secret(&self, secret: Arc<Secret>) {
+        // Only the start of a server sets the secret.
+        let _ = self.secret.set(secret);
+    }
+
+    /// Returns the secret of the database's servers, if they sign checkpoints.
+    pub(super) fn secret(&self) -> Option<&Arc<Secret>> {
+        self.secret.get()
+    }
+
+    /// Notes entries of a ledger that no checkpoint has signed, and that this server has not
+    /// written.
+    pub fn found(&self, scope: &Scope, before: Head, after: Head) {
+        let one = Unsigned { before, after, whole: false };
+        let mut all = self.unsigned.lock().expect("no holder panics");
+        all.entry(scope.key().to_owned()).or_insert(Some(one));
+    }
+
     /// Adds an entry that this server has written, given by the heads before and after it.
     pub(super) fn written(&self, scope: &Scope, before: Head, after: Head) {
         self.know(scope, after.clone());
@@ -114,7 +135,7 @@ impl Heads {
 #[derive(Deserialize)]
 pub(super) struct Last {
     pub(super) n: Option<u64>,
-    hash: Option<String>,
+    pub(super) hash: Option<String>,
     /// Whether this program version wrote the entry.
     pub(super) is_new: bool,
 }
@@ -140,9 +161,16 @@ pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     Ok(head)
 }
 
+/// Returns the last entry of an agent's ledger in the database, whatever program version wrote it.
+pub async fn last_head(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
+    let last: Option<Last> = rw.row(HEAD, binds!(scope; items_version = ITEMS_VERSION)).await?;
+    Ok(last.and_then(|last| Some(Head { n: last.n?, hash: last.hash? })))
+}
+
 /// Reads the entries after a head, and returns the head of the last entry. Returns `None` if an
-/// entry does not follow from the one before it.
-pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head) -> Result<Option<Head>> {
+/// entry does not follow from the one before it, or if `strict` is true and a server with the same
+/// secret has not written the entry.
+pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head, strict: bool) -> Result<Option<Head>> {
     let mut head = from.clone();
     for _ in 0..ENTRY_PAGES_MAX {
         let binds = binds!(scope; after = head.n, limit = ENTRY_ROWS);
@@ -153,6 +181,10 @@ pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head) -> Result<Option<Head>
             let hash = link(&head.hash, n, &text_of(&row));
             let told = (row.get("n").and_then(serde_json::Value::as_u64), row.get("hash"));
             if told != (Some(n), Some(&hash.as_str().into())) {
+                return Ok(None);
+            }
+            let code = row.get("code").and_then(serde_json::Value::as_str).unwrap_or_default();
+            if strict && rw.heads.secret().is_some_and(|secret| !secret.holds(&hash, code)) {
                 return Ok(None);
             }
             head = Head { n, hash };

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::db::Rw;
 use super::fault::{Fault, FaultKind, Result};
 use vctx_base::ids::SystemIds;
 use vctx_core::ids::Ids as _;
@@ -160,14 +161,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns the row with number, hash and key, as the entry after the given head, and the head
-    /// after it.
-    pub(super) fn after(mut self, scope: &Scope, before: &Head) -> (Value, Head) {
+    /// Returns the row with number, hash, code and key, as the entry after the given head, and the
+    /// head after it.
+    pub(super) fn after(mut self, rw: &Rw, scope: &Scope, before: &Head) -> (Value, Head) {
         let n = before.n + 1;
         let hash = ledger::link(&before.hash, n, &self.text);
         self.row["_key"] = entry_key(scope.key(), n).into();
         self.row["n"] = n.into();
         self.row["hash"] = hash.as_str().into();
+        if let Some(secret) = rw.heads.secret() {
+            self.row["code"] = secret.code(&hash).into();
+        }
         (self.row, Head { n, hash })
     }
 }

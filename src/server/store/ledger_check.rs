@@ -4,7 +4,7 @@
 //! An export leaves out rows that nothing refers to; here every row that names the agent is read.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::dump::{
 use super::fault::Result;
 use super::query::queries;
 use vctx_core::ledger::note::Head;
-use vctx_core::ledger::{Difference, Fold, Folded, LocalKind, Wrong};
+use vctx_core::ledger::{Difference, Fold, Folded, LocalKind, Secret, Wrong};
 use vctx_core::memory::archive::VectorSetting;
 use vctx_core::memory::export::RowKind;
 use vctx_core::trust::Scope;
@@ -44,15 +44,19 @@ queries! {
 /// Compares all rows of an agent with its ledger. Returns `None` if there is no such agent. `now_s`
 /// is the time in seconds since 1970. Entries of recall storage may be missing if their message is
 /// older than `recall_before`; an empty text means that none may be missing. `signed` are heads of
-/// the ledger that were signed before.
+/// the ledger that were signed before. Entries after the number `coded_after` must have the code of
+/// a server of this database.
 pub async fn check_ledger(
     rw: &Rw,
     scope: &Scope,
     now_s: u64,
     recall_before: &str,
     signed: &[Head],
+    coded_after: Option<u64>,
 ) -> Read<Option<Folded>> {
     let mut dump = Dump::begin_rw(rw, scope).await?;
+    let coded = rw.heads.secret().cloned().zip(coded_after);
+    dump.comparison = Some(Comparison { compared: Mutex::default(), coded });
     let folded = folded(&mut dump, now_s, recall_before, signed).await;
     dump.end().await;
     folded
@@ -64,7 +68,6 @@ async fn folded(
     recall_before: &str,
     signed: &[Head],
 ) -> Read<Option<Folded>> {
-    dump.comparison = Some(Comparison::default());
     let opened = dump.open().await?;
     let Some(core) = &opened.core else { return Ok(None) };
     let mut fold = Fold::default();
@@ -90,7 +93,12 @@ async fn folded(
 
 /// A comparison of an agent's rows with the ledger, while the rows are read.
 #[derive(Debug, Default)]
-pub(super) struct Comparison(Mutex<Compared>);
+pub(super) struct Comparison {
+    compared: Mutex<Compared>,
+    /// The secret of the database's servers, and the number of the entry after which entries must
+    /// have a code.
+    coded: Option<(Arc<Secret>, u64)>,
+}
 
 #[derive(Debug, Default)]
 struct Compared {
@@ -104,7 +112,7 @@ struct Compared {
 
 impl Comparison {
     fn lock(&self) -> MutexGuard<'_, Compared> {
-        self.0.lock().expect("no holder panics")
+        self.compared.lock().expect("no holder panics")
     }
 
     /// Notes a row that cannot be exported, or that contradicts other rows.
@@ -136,6 +144,15 @@ impl Comparison {
                     false => !is(row, "tainted_key"),
                 };
                 (!right).then_some("has a `tainted_key` that does not follow from its `taint`")
+            }
+            RowKind::Events => {
+                let (secret, after) = self.coded.as_ref()?;
+                let n = row.get("n").and_then(Value::as_u64)?;
+                let text = |name: &str| row.get(name).and_then(Value::as_str);
+                let hash = text("hash").unwrap_or_default();
+                // A signed entry of an earlier program version, or of an import, has no code.
+                let right = text("code").map_or(n <= *after, |code| secret.holds(hash, code));
+                (!right).then_some("was not written by a server with the secret of this database")
             }
             _ => None,
         };

@@ -58,7 +58,7 @@ pub use forget::{
     matching, note_rows, quotes, selected_messages, shown_between, standing, stored_answers,
     summaries, threaded,
 };
-pub use heads::{Heads, Unsigned, fold_on};
+pub use heads::{Heads, Unsigned, fold_on, last_head};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::check_ledger;
 pub use limits::ALL as LIMITS;

@@ -16,7 +16,8 @@ use super::query::{Query, queries};
 use crate::store::limits::{
     INGEST_ROWS, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_WEIGHED_MAX,
 };
-use vctx_core::ledger::{ITEMS_VERSION, LocalKind};
+use vctx_core::ledger::LocalKind;
+use vctx_core::ledger::note::Head;
 use vctx_core::limits::{N_PROBE_DEFAULT, RECALL_NEAR_MAX, RECALL_TAIL_CHARS_MAX};
 use vctx_core::memory::export::RowKind;
 use vctx_core::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
@@ -79,7 +80,7 @@ pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Res
     let mut row = json!(mark);
     row["_key"] = scope.key().into();
     let written = |written: &mut Written<'_>| written.local(LocalKind::Marks, &row);
-    let bound = |entry, entry_text: &str| binds!(scope; mark, entry, entry_text, items_version = ITEMS_VERSION, sync = rw.sync);
+    let bound = |entry, last: &Head| binds!(scope; mark, entry, last, sync = rw.sync);
     beside_at_once(rw, scope, ("mark", MARK_WRITE), bound, written).await
 }
 
