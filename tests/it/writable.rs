@@ -42,8 +42,12 @@ async fn wait_for_core(home: &Home, up: bool) {
 }
 
 async fn append(ada: &Agent) -> crate::wire::Answer {
+    append_with(ada, &key()).await
+}
+
+async fn append_with(ada: &Agent, key: &str) -> crate::wire::Answer {
     let message = json!({"role": "user", "message": count::words(200)});
-    ada.tool("append_fifo", &message, &key(), "*").await
+    ada.tool("append_fifo", &message, key, "*").await
 }
 
 #[track_caller]
@@ -73,11 +77,22 @@ async fn a_server_whose_engine_cannot_write_is_not_ready_until_it_can() {
     let id = i32::try_from(engine.id()).expect("a process id");
     let full = Some((FILE_BYTES_MAX, u64::MAX));
     rlimit::prlimit(id, rlimit::Resource::FSIZE, full, None).expect("a child of ours");
+    let before = ada.messages().await.len();
     let mut appends = 0;
-    while append(&ada).await.status == 200 {
+    let (first, failed) = loop {
+        let key = key();
+        let answer = append_with(&ada, &key).await;
+        if answer.status != 200 {
+            break (answer, key);
+        }
         appends += 1;
         assert!(appends < APPENDS_MAX, "the engine still writes");
-    }
+    };
+    // The write may be durable in spite of the fault, so the answer must not say that it is not.
+    assert!(first.headers.contains_key("retry-after"), "{}", first.text);
+    let told = first.refused(503, "STORE_UNAVAILABLE");
+    let detail = told["detail"].as_str().expect("a detail");
+    assert!(detail.contains("unknown") && detail.contains("same key"), "{detail}");
     append(&ada).await.refused(503, "STORE_UNAVAILABLE");
     assert_not_ready(ada.wire.get("/readyz").await);
     wait_for_core(&home, false).await;
@@ -94,6 +109,14 @@ async fn a_server_whose_engine_cannot_write_is_not_ready_until_it_can() {
     }
     wait_for_core(&home, true).await;
     assert_eq!(ada.wire.get("/readyz").await.ok()["status"], "ready");
+    for _ in 0..2 {
+        append_with(&ada, &failed).await.ok();
+    }
+    assert_eq!(
+        ada.messages().await.len(),
+        before + appends as usize + 1,
+        "the write is there once"
+    );
     append(&ada).await.ok();
     home.assert_verified("vctx.sock", "ada");
 }

@@ -68,6 +68,12 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 2 | 1004 | 1104 | 1305, .. })
     }
 
+    /// Returns whether the error answer to a commit leaves it unknown whether the transaction was
+    /// committed: the database failed while it wrote, and the written part may be durable.
+    pub fn leaves_commit_open(&self) -> bool {
+        !self.raced() && matches!(self.kind, FaultKind::Arango { status: 500.., .. })
+    }
+
     /// Returns whether the fault may mean that a query returned too much: its answer is too long
     /// for the HTTP client, or the database had not enough memory for it (21003).
     pub fn too_large(&self) -> bool {
@@ -152,10 +158,15 @@ impl From<Fault> for Error {
                 Code::StoreUnavailable,
                 "the database is overloaded or stopping: try again with the same key",
             ),
-            FaultKind::Arango { num: 1004 | 1104 | 1305, .. } => (
+            FaultKind::Arango { num: 1004, .. } => (
                 Code::StoreUnavailable,
                 "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until its disk has room again): see \
                  its log, then try again with the same key",
+            ),
+            FaultKind::Arango { num: 2 | 1104 | 1305, .. } => (
+                Code::StoreUnavailable,
+                "the database failed while it read or wrote (is its disk full?), so it is unknown whether a write of this call is stored: see its \
+                 log, then try again with the same key, which never writes twice",
             ),
             FaultKind::Arango { status: 401 | 403, .. } => (
                 Code::StoreRefused,

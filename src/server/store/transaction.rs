@@ -120,9 +120,15 @@ impl<'a> Stream<'a> {
             Err(fault) if lost(&fault) => self.fate_of(transaction.id()).await,
             Ok(_) => Committed::No,
             Err(fault) if fault.passing() => Committed::Unknown,
-            Err(fault) => {
-                count("aborted");
+            // A database that takes no more writes answers the repeated call with an error too, so
+            // the caller gets this fault, which says that the outcome is unknown.
+            Err(fault) if fault.refuses_writes() || !fault.leaves_commit_open() => {
+                count(if fault.leaves_commit_open() { "unknown" } else { "aborted" });
                 return Err(fault);
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "the commit got an error, so its outcome is unknown");
+                Committed::Unknown
             }
         };
         count(match outcome {
