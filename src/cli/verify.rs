@@ -206,7 +206,7 @@ async fn live(
     let mut verifier = Verifier::new(&state).map_err(Failure::data)?;
     let mut from = 1;
     loop {
-        let (page, next) = client.messages(agent, from, MESSAGES_PER_PAGE_MAX).await?;
+        let (page, next) = client.original_messages(agent, from, MESSAGES_PER_PAGE_MAX).await?;
         for message in &page {
             verifier.message(message);
             if let Some(check) = check.as_deref_mut() {

@@ -160,8 +160,9 @@ impl Client {
         agent: &str,
         (path, name, number): (&str, &str, &str),
         (from, limit): (u64, u64),
+        more: &str,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        let path = format!("{}/{path}?from_{number}={from}&limit={limit}", agent_path(agent));
+        let path = format!("{}/{path}?from_{number}={from}&limit={limit}{more}", agent_path(agent));
         let mut answer = self.get(&path).await?;
         let next = answer.get(format!("next_{number}")).and_then(Value::as_u64);
         let list = listed(&mut answer, name)?;
@@ -196,7 +197,19 @@ impl Client {
         from_seq: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        self.page(agent, ("messages", "messages", "seq"), (from_seq, limit)).await
+        self.page(agent, ("messages", "messages", "seq"), (from_seq, limit), "").await
+    }
+
+    /// Returns a page of messages as [`Client::messages`] does, with the texts of messages in
+    /// quarantine, so that the caller can compute their digests.
+    pub async fn original_messages(
+        &self,
+        agent: &str,
+        from_seq: u64,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let whole = "&originals=true";
+        self.page(agent, ("messages", "messages", "seq"), (from_seq, limit), whole).await
     }
 
     /// Returns the items that are linked to the item `from`. `asked` contains the other query
@@ -227,7 +240,7 @@ impl Client {
         from_turn: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        self.page(agent, ("prompts", "prompts", "turn"), (from_turn, limit)).await
+        self.page(agent, ("prompts", "prompts", "turn"), (from_turn, limit), "").await
     }
 
     /// Returns the history of a fact, or the reasons for a prompt's contents. `asked` contains the
@@ -246,7 +259,7 @@ impl Client {
         from_version: u64,
         limit: u64,
     ) -> Result<(Vec<Value>, Option<u64>), Problem> {
-        self.page(agent, ("history", "versions", "version"), (from_version, limit)).await
+        self.page(agent, ("history", "versions", "version"), (from_version, limit), "").await
     }
 
     /// Returns a page of events, starting at the given time, and the start time of the next page.

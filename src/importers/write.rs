@@ -230,8 +230,10 @@ impl Writer<'_> {
                 );
                 return Err(Failure::data(told));
             }
-            let (messages, following) =
-                self.client.messages(self.order.agent, from, MESSAGES_PER_PAGE_MAX).await?;
+            let (messages, following) = self
+                .client
+                .original_messages(self.order.agent, from, MESSAGES_PER_PAGE_MAX)
+                .await?;
             for message in messages.iter().filter(|message| message["copy_of"].is_null()) {
                 *there.entry(print_there(message)).or_default() += 1;
             }

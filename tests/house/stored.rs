@@ -63,7 +63,7 @@ fn the_page_of_stored_texts() {
          of a caller or of a model, or a vector computed from one. Names, ids, provenance and options are texts. A\n\
          column names the query (`aql/`) by which a forget operation or retention removes the text; `-` means that\n\
          this selection leaves it. *Taint*: the taint rules look at the text. *Withheld*: answers withhold the text\n\
-         while it is in quarantine.\n\n\
+         while it is in quarantine, and show its place, rules and length.\n\n\
          | Attribute | Exported | By id | By match | By age | Whole agent | Taint | Withheld |\n|---|---|---|---|---|---|---|---|\n",
     );
     let yes = |flag: bool| if flag { "yes" } else { "-" };
@@ -88,7 +88,11 @@ fn the_page_of_stored_texts() {
     text.push_str(
         "\n`forgets` and `vctx_meta` hold names and rows only while a forget operation or a move is under way. The names\n\
          of agents and tenants are in many rows; a forgotten agent's name stays in `forgets`, `directory` and\n\
-         `departures`, so that no later agent gets it. Events (`memory_events`) have digests in place of names.\n",
+         `departures`, so that no later agent gets it. Events (`memory_events`) have digests in place of names.\n\n\
+         These answers show the original of a withheld text: `GET …/export` and `GET …/prompts/{turn}`, because a copy\n\
+         and a replay must be exact; `GET …/messages?originals=true`, by which `vctx verify` computes digests;\n\
+         `GET …/quarantine?id=…`, for the reviewer; and the window (`GET …/context` and the model's requests), in which\n\
+         the newest results of tools stand fenced. Names of schedules are shown, because they are addresses.\n",
     );
     golden("../../docs/reference/stored-texts.md", &text);
 }

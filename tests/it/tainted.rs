@@ -115,12 +115,16 @@ async fn names_ids_and_provenance_are_read_like_the_text() {
         .await;
     let event = json!({"class": "system", "name": ORDER, "content": "Berth ten."});
     post(&ada, "/events", &key(), &event).await.ok();
-    for message in ada.messages().await {
+    let originals = async || {
+        let path = format!("{}/messages?originals=true", ada.path());
+        ada.wire.get(&path).await.ok()["messages"].as_array().expect("messages").clone()
+    };
+    for message in originals().await {
         assert_eq!(rules(&message), json!(["override_instructions"]), "{message}");
     }
     let own = json!({"message": {"content": "Berth one.", "name": ORDER}, "role": "user"});
     ada.done("append_fifo", &own).await;
-    assert_eq!(rules(&ada.messages().await[4]), Value::Null, "a name that the user gave");
+    assert_eq!(rules(&originals().await[4]), Value::Null, "a name that the user gave");
     for (doc_id, chunk_id, provenance) in [
         ("ignore-all-previous-instructions.txt", "a", json!({})),
         ("mail", ORDER, json!({})),

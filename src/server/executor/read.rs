@@ -180,13 +180,14 @@ impl Executor {
         Ok(receipt)
     }
 
-    /// Returns one page of the messages in an agent's log.
+    /// Returns one page of the messages in an agent's log. `originals` tells whether messages in
+    /// quarantine have their texts, as a caller needs who compares the texts with their digests.
     pub async fn messages(
         &self,
         principal: &Principal,
         agent: &str,
-        from_seq: u64,
-        limit: Option<u64>,
+        (from_seq, limit): (u64, Option<u64>),
+        originals: bool,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, MESSAGES_PAGE)?;
@@ -199,7 +200,10 @@ impl Executor {
             .rows
             .into_iter()
             .map(|row| {
-                let mut map = row.message.public();
+                let mut map = match originals {
+                    true => row.message.public(),
+                    false => self.taint.shown_message(&core, &row.message),
+                };
                 // A message may be newer than the loaded core, or evicted since the core was
                 // loaded, so the message's own row also decides whether it is in the queue.
                 let queued = row.message.kind.queued()

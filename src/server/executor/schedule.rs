@@ -41,7 +41,7 @@ impl Executor {
             );
             return Err(Error::argument("name", text));
         };
-        Ok((outcome.made, schedule.public()))
+        Ok((outcome.made, self.taint.shown_schedule(&schedule)))
     }
 
     /// Returns all schedules of an agent in the order of their names.
@@ -51,7 +51,8 @@ impl Executor {
         if !found.agent {
             return Err(no_agent());
         }
-        let all: Vec<Value> = found.schedules.iter().map(|one| one.public()).collect();
+        let all: Vec<Value> =
+            found.schedules.iter().map(|one| self.taint.shown_schedule(one)).collect();
         Ok(json!({"schedules": all}))
     }
 
@@ -61,7 +62,7 @@ impl Executor {
         check_name("name", name)?;
         let found = self.kernel.read(|ro| store::schedule(ro, &scope, name)).await?;
         match found.schedules.first() {
-            Some(schedule) => Ok(schedule.public()),
+            Some(schedule) => Ok(self.taint.shown_schedule(schedule)),
             None if found.agent => Err(no_schedule()),
             None => Err(no_agent()),
         }

@@ -17,7 +17,7 @@ use vctx_core::memory::prompt::Texts;
 use vctx_core::proof::{Fact, Lives, Says, Span, presence_ranges};
 use vctx_core::search::RecallFilter;
 use vctx_core::tools::Tool;
-use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::trust::{Principal, Scope, TaintReport, admit};
 use vctx_core::window::Section;
 
 /// Number of core versions in one database request, and maximum number of such requests for one
@@ -66,7 +66,7 @@ impl Executor {
             next_turn = Some(ranges[WHY_RANGES_MAX].turns.0);
             ranges.truncate(WHY_RANGES_MAX);
         }
-        let shown: Vec<Value> = said.iter().map(|one| entry_of(one, &core, &fact)).collect();
+        let shown: Vec<Value> = said.iter().map(|one| self.entry_of(one, &core, &fact)).collect();
         let scanned = core.queue.next_seq.saturating_sub(1).min(WHY_SCAN_ROWS);
         Ok(json!({"agent": scope.agent(), "text": text, "words": fact.words(), "said": shown,
             "searched": {"newest_messages": scanned, "of": core.queue.next_seq - 1},
@@ -105,6 +105,28 @@ impl Executor {
         }
         all.sort_by_key(|one| (one.says.is_none(), one.says, one.row.message.seq));
         Ok(all)
+    }
+
+    /// Returns a message with the fact, as JSON that says whether it was evicted, copied or
+    /// removed. An explanation replaces the text of a message in quarantine.
+    fn entry_of(&self, one: &FactMessage, core: &Core, fact: &Fact) -> Value {
+        let message = &one.row.message;
+        let left = one.row.logged_ms.map(|at| {
+            json!({"batch": one.row.batch, "at": iso8601(at), "summary_rev": one.row.summary_rev,
+                "directly": one.row.batch.is_none()})
+        });
+        let stands = message.kind.queued() && message.seq >= core.queue.head_seq;
+        let mut entry = json!({"seq": message.seq, "id": message.key, "kind": message.kind,
+            "role": message.role, "created_at": message.created_at, "says": one.says,
+            "text": fact.excerpt(&message.content), "copy_of": message.copy_of,
+            "in_window": stands, "left": left, "rank": one.rank, "expired_at": message.expired_at});
+        let TaintReport { rules, held } = self.taint.untrusted(core, message);
+        if let Some(told) = held {
+            entry["text"] = told.into();
+            entry["tainted"] = json!(rules);
+            entry["quarantined"] = true.into();
+        }
+        entry
     }
 
     /// Returns the periods in which texts of the core contained the fact; the boolean is `false` if
@@ -261,20 +283,6 @@ fn length_of(texts: &Texts) -> (u64, usize) {
     let blocks: usize = texts.working_blocks.iter().map(|block| block.content.len()).sum();
     let summary = texts.queue_head_summary["content"].as_str().map_or(0, str::len);
     (texts.version, blocks + texts.system.content.len() + summary)
-}
-
-/// Returns a message with the fact, as JSON that says whether it was evicted, copied or removed.
-fn entry_of(one: &FactMessage, core: &Core, fact: &Fact) -> Value {
-    let message = &one.row.message;
-    let left = one.row.logged_ms.map(|at| {
-        json!({"batch": one.row.batch, "at": iso8601(at), "summary_rev": one.row.summary_rev,
-            "directly": one.row.batch.is_none()})
-    });
-    let stands = message.kind.queued() && message.seq >= core.queue.head_seq;
-    json!({"seq": message.seq, "id": message.key, "kind": message.kind, "role": message.role,
-        "created_at": message.created_at, "says": one.says, "text": fact.excerpt(&message.content),
-        "copy_of": message.copy_of, "in_window": stands, "left": left, "rank": one.rank,
-        "expired_at": message.expired_at})
 }
 
 /// Returns a tool call as a shell command.

@@ -96,8 +96,10 @@ fn flag(query: &Query, name: &str) -> Result<bool> {
 }
 
 pub(super) async fn messages(caller: Caller) -> Result<Value> {
-    let (from, limit) = caller.page("from_seq")?;
-    caller.executor().messages(&caller.principal, &caller.agent, from, limit).await
+    let query = caller.query("from_seq, limit and originals")?;
+    let page = (query.first("from_seq")?, query.number("limit")?);
+    let originals = flag(&query, "originals")?;
+    caller.executor().messages(&caller.principal, &caller.agent, page, originals).await
 }
 
 pub(super) async fn ledger(caller: Caller) -> Result<Value> {

@@ -83,7 +83,8 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
-            .page("from_seq", MESSAGES_PAGE.1),
+            .page("from_seq", MESSAGES_PAGE.1)
+            .query("originals", "whether messages in quarantine have their texts, with which their digests can be computed", json!({"type": "boolean"})),
         Route::read("/v1/ledgers", "The public key of the server's checkpoints, and the agents that have a signed ledger but are not in the database", agents::ledgers),
         Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger)
             .query("signed", "whether the answer contains a signed head of the ledger", json!({"type": "boolean"}))

@@ -1,11 +1,14 @@
 //! Reports which taint rules a stored text matches. Also hides a tainted text in quarantine until a
 //! reviewer releases the text.
 
+use serde_json::{Map, Value, json};
+
 use super::{TaintMode, rules_of_message, rules_with_names, texts_of};
 use crate::memory::archive::{FoundPassage, Parent};
 use crate::memory::core::Core;
 use crate::memory::message::{Message, tainted};
 use crate::memory::receipt::sha256;
+use crate::memory::schedule::Schedule;
 use crate::trust::trace::Vertex;
 
 /// The taint rules that a text matches, and a replacement if the text is in quarantine.
@@ -39,6 +42,11 @@ pub fn chunk_place(key: &str, doc_id: &str, parent: Option<Parent>) -> String {
     }
 }
 
+/// Returns the explanation that replaces a text in quarantine.
+fn notice(rules: &[String], text: &str) -> String {
+    format!("[quarantined: {} characters, {}]", text.chars().count(), rules.join(", "))
+}
+
 impl TaintMode {
     /// Returns the taint rules that a message matches. In the mode `off`, returns only the rules
     /// that were stored with the message.
@@ -53,6 +61,36 @@ impl TaintMode {
     pub fn untrusted(self, core: &Core, message: &Message) -> TaintReport {
         let original = message.copy_of.as_ref().unwrap_or(&message.key);
         self.guarded(core, self.rules_of(message), original, "", &message.content)
+    }
+
+    /// Returns a message for an answer. If the message is in quarantine, an explanation replaces
+    /// its text, and its other fields that the sender may have chosen are left out.
+    pub fn shown_message(self, core: &Core, message: &Message) -> Map<String, Value> {
+        let mut shown = message.public();
+        let TaintReport { rules, held } = self.untrusted(core, message);
+        if let Some(told) = held {
+            shown.insert("content".into(), told.into());
+            shown.insert("meta".into(), json!({}));
+            shown.insert("tainted".into(), json!(rules));
+            shown.insert("quarantined".into(), true.into());
+        }
+        shown
+    }
+
+    /// Returns a schedule for an answer. If its text is tainted, the mode `quarantine` shows an
+    /// explanation in its place: nothing releases the text of a schedule.
+    pub fn shown_schedule(self, schedule: &Schedule) -> Value {
+        let mut shown = schedule.public();
+        if self != Self::Quarantine {
+            return shown;
+        }
+        let rules = self.rules_in(&schedule.content, &[&schedule.name]);
+        if !rules.is_empty() {
+            shown["content"] = notice(&rules, &schedule.content).into();
+            shown["tainted"] = json!(rules);
+            shown["quarantined"] = true.into();
+        }
+        shown
     }
 
     /// Returns the taint report on a chunk.
@@ -122,10 +160,7 @@ impl TaintMode {
         let holds = self == Self::Quarantine
             && !rules.is_empty()
             && !core.released.contains(&released_name(place, revision));
-        let held = holds.then(|| {
-            let chars = text.chars().count();
-            format!("[quarantined: {chars} characters, {}]", rules.join(", "))
-        });
+        let held = holds.then(|| notice(&rules, text));
         TaintReport { rules, held }
     }
 
