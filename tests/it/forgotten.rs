@@ -28,13 +28,13 @@ const DOORS: [&str; 14] = [
 /// Maximum number of polls until a background job must have run.
 const LOOKS_MAX: usize = 3_000;
 
-async fn forget(agent: &Agent, asked: &Value, key: &str, revision: &str) -> Answer {
+pub(crate) async fn forget(agent: &Agent, asked: &Value, key: &str, revision: &str) -> Answer {
     let headers = [("idempotency-key", key), ("if-match", revision)];
     let path = format!("{}/forget", agent.path());
     agent.wire.call("POST", &path, &headers, asked.to_string()).await
 }
 
-async fn forgotten(agent: &Agent, asked: &Value) -> Value {
+pub(crate) async fn forgotten(agent: &Agent, asked: &Value) -> Value {
     let told = forget(agent, asked, &key(), "*").await.ok();
     assert_eq!(told["state"], "done", "{told:#}");
     told

@@ -81,6 +81,7 @@ mod isolation_vectors;
 mod leases;
 mod ledger;
 mod load;
+mod matched;
 mod mcp;
 mod mcp_socket;
 mod memories;

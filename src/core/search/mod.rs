@@ -1,9 +1,10 @@
 //! Searches of recall storage and of the archive: parses queries, plans the searches, and ranks the
-//! found entries and chunks.
+//! found entries and chunks. Also finds a text behind escapes of JSON.
 
 mod archive;
 mod archive_words;
 mod bm25;
+pub mod escaped;
 mod lists;
 mod nearest;
 mod order;

@@ -12,7 +12,7 @@ use super::kernel::{leaving, no_agent, patience};
 use super::request::{CallRequest, Guard, ReplayKeys, key_of, request_hash_of, whose};
 use crate::executor::limits::ATTEMPTS_MAX;
 use crate::limits::FORGET_SCAN_ROWS;
-use crate::store::{self, DueForgetting};
+use crate::store::{self, DueForgetting, Sought};
 use vctx_base::clock::{self, iso8601};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
@@ -21,6 +21,7 @@ use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion, tombstone_key};
 use vctx_core::policy::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, paired_with};
+use vctx_core::search::escaped;
 use vctx_core::tools::{Forget, ForgetStep, Tool};
 use vctx_core::trust::{Actor, Principal, Scope, admit};
 
@@ -210,16 +211,15 @@ impl Executor {
     ) -> Result<ForgetFound> {
         let mut found = ForgetFound::default();
         let mut seqs = asked.seqs.clone();
-        let mut texts = Vec::new();
         if let Some(text) = &asked.text {
-            texts = forms(text);
-            seqs.extend(self.holding(scope, &texts).await?);
+            let sought = Sought { texts: forms(text), pieces: escaped::patterns(text) };
+            seqs.extend(self.holding(scope, &sought).await?);
             if seqs.len() > FORGET_MESSAGES_MAX {
                 // The list keeps one message more than the maximum, so that the tool `forget` sees
                 // the excess and refuses the call.
                 seqs.truncate(FORGET_MESSAGES_MAX + 1);
             }
-            let quotes = store::quotes(&self.kernel.ro, scope, &texts).await?;
+            let quotes = store::quotes(&self.kernel.ro, scope, &sought).await?;
             found.documents = quotes.documents;
             found.schedules = quotes.schedules;
             found.tool_sets = quotes.tool_sets;
@@ -227,8 +227,9 @@ impl Executor {
             found.answers = quotes.answers;
             found.prompts = quotes.prompts;
             found.in_summary = !quotes.summaries.is_empty();
-            found.in_names = core.has_name_with(|name| texts.iter().any(|one| name.contains(one)));
-            look_into(core, &texts, &mut found);
+            let holds = |held: &str| escaped::contains(held, text);
+            found.in_names = core.has_name_with(holds);
+            look_into(core, holds, &mut found);
         }
         if let Some(doc_id) = &asked.doc_id {
             let key = manifest_key(scope.key(), doc_id);
@@ -240,7 +241,7 @@ impl Executor {
         found.documents.extend(store::derived(&self.kernel.ro, scope, &ids).await?);
         found.documents.sort();
         found.documents.dedup();
-        if texts.is_empty() {
+        if asked.text.is_none() {
             self.quoted(scope, core, &mut found).await?;
         } else {
             found.quoted.searched = found.messages.len() as u64;
@@ -256,12 +257,12 @@ impl Executor {
         Ok(found)
     }
 
-    /// Returns the positions of all messages that contain one of the texts.
-    async fn holding(&self, scope: &Scope, texts: &[String]) -> Result<Vec<u64>> {
+    /// Returns the positions of all messages that contain a sought text.
+    async fn holding(&self, scope: &Scope, sought: &Sought) -> Result<Vec<u64>> {
         let (mut seqs, mut after) = (Vec::new(), Some(0));
         // The loop ends, since each page of messages begins after the previous page.
         while let Some(from) = after {
-            let (hits, next) = store::matching(&self.kernel.ro, scope, texts, from).await?;
+            let (hits, next) = store::matching(&self.kernel.ro, scope, sought, from).await?;
             seqs.extend(hits);
             after = next.filter(|_| seqs.len() <= FORGET_MESSAGES_MAX);
         }
@@ -341,8 +342,9 @@ impl Executor {
         found.quoted.unsearched = found.messages.len() as u64 - searched;
         for part in runs.chunks(FORGET_RUNS) {
             let texts: Vec<String> = part.iter().flat_map(|run| forms(run)).collect();
-            let quotes = store::quotes(&self.kernel.ro, scope, &texts).await?;
-            let holding = self.holding(scope, &texts).await?;
+            let sought = Sought { texts, pieces: Vec::new() };
+            let quotes = store::quotes(&self.kernel.ro, scope, &sought).await?;
+            let holding = self.holding(scope, &sought).await?;
             found.quoted.messages.extend(holding.iter().filter(|seq| !going.contains(seq)));
             found.quoted.documents.extend(quotes.documents);
             found.quoted.schedules.extend(quotes.schedules);
@@ -350,7 +352,8 @@ impl Executor {
             found.answers.extend(quotes.answers);
             found.prompts.extend(quotes.prompts);
             found.in_summary |= !quotes.summaries.is_empty();
-            look_into(core, &texts, found);
+            let holds = |held: &str| sought.texts.iter().any(|one| held.contains(one.as_str()));
+            look_into(core, holds, found);
         }
         let documents = std::mem::take(&mut found.quoted.documents);
         let stays = |doc: &String| !found.documents.contains(doc);
@@ -513,9 +516,8 @@ fn forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// Finds the parts of the core that contain one of the given texts.
-fn look_into(core: &Core, texts: &[String], found: &mut ForgetFound) {
-    let holds = |text: &str| texts.iter().any(|one| text.contains(one.as_str()));
+/// Finds the parts of the core that hold a text, as `holds` tells.
+fn look_into(core: &Core, holds: impl Fn(&str) -> bool, found: &mut ForgetFound) {
     let blocks = core.working_blocks.iter().filter(|block| block.texts().any(&holds));
     found.quoted.blocks.extend(blocks.map(|block| block.id.clone()));
     found.quoted.system |= holds(&core.system.content);

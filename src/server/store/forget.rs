@@ -55,6 +55,16 @@ queries! {
 pub(super) const WRITES: [&str; 6] =
     ["recall_vectors", "forgets", "schedules", "tool_sets", "archival_parts", "prompts"];
 
+/// The texts for which a forget operation searches.
+#[derive(Clone, Debug, Default)]
+pub struct Sought {
+    /// Texts; a row that contains one of them is found.
+    pub texts: Vec<String>,
+    /// Regular expressions of one text behind escapes of JSON; a row that matches all of them is
+    /// found. Empty if the search leaves such texts out.
+    pub pieces: Vec<String>,
+}
+
 /// An agent's rows, other than messages, that contain a forgotten text.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Quotes {
@@ -135,11 +145,11 @@ pub async fn calls_between(
 }
 
 /// Examines one page of messages after a position. Returns the positions of the messages that
-/// contain one of the given texts, and where the next page begins.
+/// contain a sought text, and where the next page begins.
 pub async fn matching(
     ro: &Ro,
     scope: &Scope,
-    texts: &[String],
+    sought: &Sought,
     after: u64,
 ) -> Result<(Vec<u64>, Option<u64>)> {
     #[derive(Deserialize)]
@@ -148,15 +158,18 @@ pub async fn matching(
         seen: u64,
         hits: Vec<u64>,
     }
-    let binds = binds!(scope; texts, after, limit = FORGET_SCAN_ROWS);
+    let Sought { texts, pieces } = sought;
+    let binds = binds!(scope; texts, pieces, after, limit = FORGET_SCAN_ROWS);
     Ok(ro.row::<Row>(MATCH, binds).await?.map_or((Vec::new(), None), |row| {
         (row.hits, row.last.filter(|_| row.seen == FORGET_SCAN_ROWS))
     }))
 }
 
-/// Returns the rows, other than messages, that contain one of the forgotten texts.
-pub async fn quotes(ro: &Ro, scope: &Scope, texts: &[String]) -> Result<Quotes> {
-    Ok(ro.row(QUOTES, binds!(scope; texts, limit = FORGET_QUOTES_MAX)).await?.unwrap_or_default())
+/// Returns the rows, other than messages, that contain a sought text.
+pub async fn quotes(ro: &Ro, scope: &Scope, sought: &Sought) -> Result<Quotes> {
+    let Sought { texts, pieces } = sought;
+    let binds = binds!(scope; texts, pieces, limit = FORGET_QUOTES_MAX);
+    Ok(ro.row(QUOTES, binds).await?.unwrap_or_default())
 }
 
 /// The rows of a forget operation whose effects are to be counted.

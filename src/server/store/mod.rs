@@ -53,10 +53,10 @@ pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
-    AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, StoredAnswer, calls_between,
-    derived, due_forgettings, forget_agent, forget_counts, forget_rows, forgetting, forgettings,
-    matching, note_rows, quotes, selected_messages, shown_between, standing, stored_answers,
-    summaries, threaded,
+    AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, Sought, StoredAnswer,
+    calls_between, derived, due_forgettings, forget_agent, forget_counts, forget_rows,
+    forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
+    standing, stored_answers, summaries, threaded,
 };
 pub use heads::{Heads, Unsigned, fold_on, last_head};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};

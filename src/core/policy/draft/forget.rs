@@ -9,6 +9,7 @@ use crate::memory::change::{Expire, Forget, Part};
 use crate::memory::core::Summary;
 use crate::memory::forget::{Forgetting, ForgottenText, Phase};
 use crate::policy::forget::{ForgetAsked, ForgetFound, ForgetLook, StandingMessage};
+use crate::search::escaped;
 
 impl Draft<'_> {
     /// Begins a forget operation. The operation's row lists everything to remove, so that any
@@ -58,15 +59,16 @@ impl Draft<'_> {
     /// Removes the names that contain a text from the core. A run with such a name ends, because
     /// nothing could continue it.
     fn forget_names(&mut self, text: &str) {
+        let holds = |name: &str| escaped::contains(name, text);
         let core = &mut self.after;
-        core.removed_blocks.retain(|block| !block.id.contains(text));
-        core.learned.retain(|model| !model.model.contains(text));
+        core.removed_blocks.retain(|block| !holds(&block.id));
+        core.learned.retain(|model| !holds(&model.model));
         let run = core.run.as_ref();
-        if run.is_some_and(|run| run.id.contains(text) || run.owner.contains(text)) {
+        if run.is_some_and(|run| holds(&run.id) || holds(&run.owner)) {
             core.run = None;
         }
         let asked = core.asked.as_ref();
-        if asked.is_some_and(|asked| asked.run.contains(text) || asked.model.contains(text)) {
+        if asked.is_some_and(|asked| holds(&asked.run) || holds(&asked.model)) {
             core.asked = None;
         }
     }
