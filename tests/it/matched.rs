@@ -100,3 +100,49 @@ async fn a_match_finds_what_json_spells_with_escapes() {
     }
     home.assert_verified("vctx.sock", "ada");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_match_finds_a_text_that_two_chunks_share() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 16_384, "Be brief.").await;
+    let long = "The ferry leaves at noon. ".repeat(20);
+    for (doc_id, chunks) in [
+        ("letter", json!(["Here lives Jane", "Harper, a sailor."])),
+        (
+            "repeated",
+            json!([format!("{long} Here lives Jane"), format!("lives Jane Harper. {long}")]),
+        ),
+        ("small", json!(["Here lives J", "an", "e Har", "per, a sailor."])),
+        ("kept", json!(["Here lives Jane", "Hooper, a sailor."])),
+        ("apart", json!(["Harper, a sailor.", "Here lives Jane"])),
+    ] {
+        ada.done("ingest_archival", &json!({"doc_id": doc_id, "chunks": chunks})).await;
+    }
+    // A splitter cuts this document between any two words, with an overlap.
+    let words: Vec<String> = (0..200).map(|number| format!("berth{number}")).collect();
+    let splitter = json!({"by": "token", "tokens_max": 16, "overlap_tokens": 4});
+    let document = json!({"doc_id": "harbour", "document": words.join(" "), "splitter": splitter});
+    ada.done("ingest_archival", &document).await;
+    let documents = async |text: &str| {
+        let asked = json!({"match": text, "dry_run": true});
+        let told = forget(&ada, &asked, &key(), "*").await;
+        match told.status {
+            200 => told.ok()["documents"].clone(),
+            _ => json!([]),
+        }
+    };
+    for from in 0..150 {
+        let text = words[from..from + 12].join(" ");
+        assert_eq!(documents(&text).await, json!(["harbour"]), "{text}");
+    }
+    assert_eq!(documents("berth7 berth9").await, json!([]));
+    assert_eq!(documents("lives Jane Harper").await, json!(["letter", "repeated", "small"]));
+
+    let told = forgotten(&ada, &json!({"match": "lives Jane Harper"})).await;
+    assert_eq!(told["counts"]["archival_manifests"], 3, "{told:#}");
+    let query = "FOR m IN archival_manifests SORT m.doc_id RETURN m.doc_id";
+    let left: Vec<Value> = home.database_inside().rows(query, json!({})).await;
+    assert_eq!(left, [json!("apart"), json!("harbour"), json!("kept")]);
+    home.assert_verified("vctx.sock", "ada");
+}

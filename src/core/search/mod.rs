@@ -1,9 +1,10 @@
 //! Searches of recall storage and of the archive: parses queries, plans the searches, and ranks the
-//! found entries and chunks. Also finds a text behind escapes of JSON.
+//! found entries and chunks. Also finds a text behind escapes of JSON and across chunks.
 
 mod archive;
 mod archive_words;
 mod bm25;
+pub mod borders;
 pub mod escaped;
 mod lists;
 mod nearest;

@@ -221,6 +221,7 @@ impl Executor {
             }
             let quotes = store::quotes(&self.kernel.ro, scope, &sought).await?;
             found.documents = quotes.documents;
+            found.documents.extend(self.across_chunks(scope, text).await?);
             found.schedules = quotes.schedules;
             found.tool_sets = quotes.tool_sets;
             found.versions = quotes.versions;

@@ -13,6 +13,7 @@ mod executor;
 mod export;
 mod figures;
 mod forget;
+mod forget_borders;
 mod forget_preview;
 mod heartbeat;
 mod import;

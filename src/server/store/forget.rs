@@ -17,6 +17,7 @@ use vctx_core::limits::FORGET_ROWS;
 use vctx_core::memory::change::Forget;
 use vctx_core::memory::forget::{Forgetting, QuotingVersion};
 use vctx_core::policy::{CallPlace, FoundMessage, StandingMessage};
+use vctx_core::search::borders::ChunkEnds;
 use vctx_core::trust::Scope;
 
 /// Length, in characters, of the pieces into which a forgotten message is cut. Other texts are
@@ -24,6 +25,8 @@ use vctx_core::trust::Scope;
 const FORGET_RUN_CHARS: u64 = 32;
 /// Maximum number of rows of each kind that one search for quotes of forgotten texts returns.
 const FORGET_QUOTES_MAX: u64 = 1_000;
+/// Maximum number of characters in the ends of the chunks that one request reads.
+const FORGET_ENDS_CHARS: u64 = 1 << 20;
 /// Number of rows of each collection that one request removes while a whole agent is forgotten.
 const FORGET_AGENT_ROWS: u64 = 500;
 /// Maximum number of manifests in one answer.
@@ -34,6 +37,7 @@ queries! {
     PAIRS = "forget_pairs",
     MATCH = "forget_match",
     QUOTES = "forget_quotes",
+    BORDERS = "forget_borders",
     PREVIEW = "forget_preview",
     DERIVED = "forget_derived",
     LOAD = "forget_load",
@@ -170,6 +174,33 @@ pub async fn quotes(ro: &Ro, scope: &Scope, sought: &Sought) -> Result<Quotes> {
     let Sought { texts, pieces } = sought;
     let binds = binds!(scope; texts, pieces, limit = FORGET_QUOTES_MAX);
     Ok(ro.row(QUOTES, binds).await?.unwrap_or_default())
+}
+
+/// A page of the ends of chunks.
+#[derive(Clone, Debug)]
+pub struct EndsPage {
+    /// The ends of the chunks, in the order of their documents.
+    pub chunks: Vec<ChunkEnds>,
+    /// Document and index of the last chunk, after which the next page begins; `None` after the
+    /// last page.
+    pub next: Option<(String, i64)>,
+}
+
+/// Returns a page of the ends of an agent's chunks, after the chunk with the given document and
+/// index. `head_chars` and `tail_chars` are the numbers of characters of the two ends.
+pub async fn chunk_ends(
+    ro: &Ro,
+    scope: &Scope,
+    (doc_id, after): (&str, i64),
+    (head_chars, tail_chars): (u64, u64),
+) -> Result<EndsPage> {
+    let limit = (FORGET_ENDS_CHARS / (head_chars + tail_chars).max(1)).clamp(1, FORGET_SCAN_ROWS);
+    let binds = binds!(scope; doc_id, after, head_chars, tail_chars, limit);
+    let chunks: Vec<ChunkEnds> = ro.rows(BORDERS, binds).await?;
+    let full = chunks.len() as u64 == limit;
+    let last = chunks.last().filter(|_| full);
+    let next = last.map(|one| (one.doc_id.clone(), i64::try_from(one.index).unwrap_or(i64::MAX)));
+    Ok(EndsPage { chunks, next })
 }
 
 /// The rows of a forget operation whose effects are to be counted.

@@ -54,7 +54,7 @@ pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
     AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, Sought, StoredAnswer,
-    calls_between, derived, due_forgettings, forget_agent, forget_counts, forget_rows,
+    calls_between, chunk_ends, derived, due_forgettings, forget_agent, forget_counts, forget_rows,
     forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
     standing, stored_answers, summaries, threaded,
 };
