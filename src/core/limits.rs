@@ -5,6 +5,10 @@ crate::bounds! {
 /// Maximum length of a request body, in bytes (2 MiB is twice the text of a 128k-token window). A
 /// longer body gets the status 413.
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Maximum number of JSON values in a request body or a message of an MCP client, since a value
+/// takes many times the memory of its text. Counted are arrays, objects and commas. A body of
+/// [`BODY_BYTES_MAX`] with numbers of four decimals has fewer.
+pub const BODY_VALUES_MAX: u64 = 300_000;
 /// Maximum number of bytes of a refused body that the server reads and discards, so that the client
 /// can finish sending and read the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -159,6 +163,17 @@ pub const REMOTE_START_MS_MAX: u64 = 600_000;
 pub const MCP_CLIENTS_MAX: usize = 64;
 /// Maximum length of a message of an MCP client, in bytes.
 pub const MCP_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum memory of all large messages of MCP clients that are received or answered, in bytes. A
+/// further large message is answered with an error.
+pub const MCP_MESSAGES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Length up to which a message of an MCP client is small, in bytes. Small messages always have
+/// room: their number is limited by the number of clients and answers.
+pub const MCP_MESSAGE_BYTES_SMALL: usize = 64 * 1024;
+/// Maximum number of requests of one MCP client that are not answered yet. The program reads no
+/// further message of this client until the client has taken an answer.
+pub const MCP_REQUESTS_PER_CLIENT_MAX: usize = 8;
+/// Maximum number of unanswered requests of all MCP clients, besides one of each client.
+pub const MCP_REQUESTS_MAX: usize = 64;
 /// Longest time from the start of an MCP client's connection on a socket to the client's first
 /// message, in milliseconds.
 pub const MCP_FIRST_MS_MAX: u64 = 10_000;
@@ -181,6 +196,9 @@ pub const EXPORT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 /// Maximum length of one line of an export, in bytes: enough for a core with 64 blocks of maximum
 /// length.
 pub const EXPORT_LINE_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Maximum number of JSON values in one line of an import, counted like those of a body. A row has
+/// the values of one body at most, and those that the server adds.
+pub const EXPORT_LINE_VALUES_MAX: u64 = 2 * BODY_VALUES_MAX;
 /// Maximum number of pieces of an export that the server holds in main memory until the client
 /// reads them.
 pub const EXPORT_PIECES_WAITING: usize = 8;

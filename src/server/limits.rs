@@ -3,6 +3,18 @@
 vctx_core::bounds! {
 /// Maximum length of a request with a complete chat history, in bytes: about ten thousand turns.
 pub(crate) const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Maximum memory of all large request bodies that are received, parsed or used, in bytes.
+pub(crate) const BODIES_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Length up to which a request body is small, in bytes. Small bodies always have room: their
+/// number is limited by the number of calls.
+pub(crate) const BODY_BYTES_SMALL: usize = 64 * 1024;
+/// Memory of the values of a small body, in bytes, by the server's estimate.
+pub(crate) const BODY_VALUES_BYTES_SMALL: u64 = 512 * 1024;
+/// Maximum memory that the values of one body count for, in bytes: half of all, so that a body of
+/// maximum length has room while no other is there.
+pub(crate) const BODY_VALUES_BYTES_MAX: u64 = BODIES_BYTES_MAX / 2;
+/// Longest wait of a body for room, in milliseconds. After this time, it is refused with 503.
+pub(crate) const BODY_ROOM_MS_MAX: u64 = 2_000;
 /// Longest wait for one answer of the database, in milliseconds.
 pub(crate) const STORE_ANSWER_MS_MAX: u64 = 10_000;
 /// Age at which an open transaction of the server's user counts as left behind by a dead server, in

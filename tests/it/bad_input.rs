@@ -132,6 +132,7 @@ fn cases() -> Vec<Case> {
         keyed(&[("idempotency-key", ""), ("if-match", "*")]).is(400, "INVALID_ARGUMENT").naming("idempotency_key"),
         keyed(&[("idempotency-key", "bad"), ("if-match", "_stale")]).is(412, "REVISION_STALE"),
         case("a body over the limit", APPEND, huge).is(413, "BODY_TOO_LARGE"),
+        case("a body with too many values", APPEND, format!("{{\"a\":[{}[]]}}", "[],".repeat(300_000))).is(413, "BODY_TOO_LARGE").with("values_max", 300_000),
         case("a body far over the limit", APPEND, vec![b' '; 20 << 20]).is(413, "BODY_TOO_LARGE").with("bytes_max", 2 << 20),
         case("a text over the limit", APPEND, long).is(400, "INVALID_ARGUMENT").naming("message.content"),
         case("invalid UTF-8", APPEND, b"{\"message\": \"\xff\xfe\", \"role\": \"user\"}".to_vec()).is(400, "INVALID_JSON"),

@@ -14,6 +14,7 @@ use crate::home::{Home, PROGRAM, Process, Tuning};
 use crate::talk::{Agent, said};
 use crate::wire::{Answer, Wire};
 
+mod bodies;
 mod forms;
 
 /// Window of the agents, and of the model, in tokens.

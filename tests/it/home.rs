@@ -392,6 +392,11 @@ impl Process {
         self.inner.child.lock().expect("a child").id()
     }
 
+    /// Returns the resident memory of the process, in KiB (proc_pid_status(5)).
+    pub(crate) fn resident_kib(&self) -> u64 {
+        resident_kib(self.id())
+    }
+
     /// Returns the exit status, if the process has ended.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.inner.child.lock().expect("a child").try_wait().expect("a child of ours")
@@ -462,4 +467,11 @@ impl Drop for Inner {
         let unlisted: Vec<&str> = said.lines().filter(loud).take(5).collect();
         assert!(unlisted.is_empty(), "{} warned of what no test expects: {unlisted:#?}", self.name);
     }
+}
+
+/// Returns the resident memory of a process, in KiB (proc_pid_status(5)).
+pub(crate) fn resident_kib(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|text| text.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
 }

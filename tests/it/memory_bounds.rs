@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::database::Database;
-use crate::home::{Home, Process, Tuning};
+use crate::home::{Home, Process, Tuning, resident_kib};
 use crate::standin::proxy;
 use crate::talk::{Agent, key};
 
@@ -77,13 +77,6 @@ fn query_of(text: &str) -> String {
 /// Returns options of a server that accepts cores as large as those of older versions.
 fn large_cores() -> Tuning {
     Tuning::variable("VCTX_CORE__BLOCKS_BYTES_MAX", "33554432")
-}
-
-/// Returns the resident memory of a process, in KiB (proc_pid_status(5)).
-fn resident_kib(id: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|text| text.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Looks at the memory of a process again and again, and keeps the largest value.

@@ -13,6 +13,7 @@ mod fingerprint;
 pub mod forget;
 pub mod heartbeat;
 pub mod held;
+pub mod json_weight;
 pub mod markup;
 pub mod message;
 pub mod page;

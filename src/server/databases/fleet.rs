@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use bytes::Bytes;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::database::{Database, Databases};
@@ -20,9 +21,10 @@ use super::moving::move_agent;
 use super::rendezvous::chosen;
 use crate::executor::{AgentLocation, Executor, Located};
 use crate::http::IntoProblem as _;
-use crate::http::{CountKnown, KnownMessages, bytes_within, object_of};
-use crate::limits::{CALLS_IN_FLIGHT_MAX, HISTORY_BYTES_MAX};
+use crate::http::{CountKnown, KnownMessages, bytes_within, held_object_of};
+use crate::limits::{BODY_BYTES_SMALL, CALLS_IN_FLIGHT_MAX, HISTORY_BYTES_MAX};
 use vctx_base::clock;
+use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::receipt::sha256;
 use vctx_core::openai::RequestedAgent;
@@ -177,11 +179,24 @@ impl Fleet {
                 (place, answer)
             })
         };
-        let asked: Vec<_> = self.places.all().iter().map(ask).collect();
+        let mut asked = Vec::new();
+        for place in self.places.all() {
+            let mut task = ask(place);
+            // A large body goes to one database at a time, since each parses the body.
+            let answer = match body.len() > BODY_BYTES_SMALL {
+                true => Some((&mut task).await),
+                false => None,
+            };
+            asked.push((task, answer));
+        }
         let mut best: Option<(KnownMessages, Arc<Database>)> = None;
         let mut refused = None;
-        for asked in asked {
-            let (place, answer) = asked.await.map_err(|e| {
+        for (task, answer) in asked {
+            let answer = match answer {
+                Some(answer) => answer,
+                None => task.await,
+            };
+            let (place, answer) = answer.map_err(|e| {
                 Error::new(Code::Internal, "a request to a database panicked").caused_by(e)
             })?;
             match answer.extensions().get::<KnownMessages>() {
@@ -242,15 +257,19 @@ async fn held(fleet: &Fleet, agent: &str, request: Request) -> Response {
     answered.await.unwrap_or_else(|error| error.into_problem())
 }
 
+/// The right to hold a body in memory.
+type BodyPermits = (OwnedSemaphorePermit, Room);
+
 /// Reads the body of a request, and takes one of the permits for bodies in memory.
-async fn body_of(fleet: &Fleet, request: Request) -> Result<(Parts, Bytes, OwnedSemaphorePermit)> {
+async fn body_of(fleet: &Fleet, request: Request) -> Result<(Parts, Bytes, BodyPermits)> {
     let permit = Arc::clone(&fleet.in_flight).try_acquire_owned().map_err(|_| {
         let text =
             format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
         Error::new(Code::Overloaded, text)
     })?;
     let (parts, body) = request.into_parts();
-    Ok((parts, Bytes::from(bytes_within(body, HISTORY_BYTES_MAX).await?), permit))
+    let (bytes, room) = bytes_within(body, HISTORY_BYTES_MAX).await?;
+    Ok((parts, Bytes::from(bytes), (permit, room)))
 }
 
 /// Forwards a request whose body is too long for memory to the database that the directory names
@@ -275,8 +294,14 @@ async fn conversation(State(fleet): Fleeted, request: Request) -> Response {
 
 async fn conversed(fleet: &Fleet, request: Request) -> Result<Response> {
     let (parts, bytes, _permit) = body_of(fleet, request).await?;
+    // The room of the values is free again before the database reads the body.
+    let model = match held_object_of(&bytes).await {
+        Ok((object, _room)) => object.get("model").and_then(Value::as_str).map(str::to_owned),
+        Err(error) if error.code == Code::Overloaded => return Err(error),
+        Err(_) => None,
+    };
     let named = || {
-        let model = object_of(&bytes).ok()?.get("model")?.as_str()?.to_owned();
+        let model = model?;
         let header = parts.headers.get(AGENT).and_then(|value| value.to_str().ok());
         let agent = RequestedAgent::of(None, &model, header).ok()?.agent?;
         fleet.scope(&agent).ok()

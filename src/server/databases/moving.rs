@@ -57,7 +57,8 @@ pub(super) async fn move_agent(
 ) -> Response {
     let asked = async {
         check_operator(peer)?;
-        let call: MoveCall = decode_as(object_of(&bytes_within(body, BODY_BYTES_MAX).await?)?)?;
+        let (bytes, _room) = bytes_within(body, BODY_BYTES_MAX).await?;
+        let call: MoveCall = decode_as(object_of(&bytes)?)?;
         Ok::<_, Error>((call.to, fleet.scope(&agent)?))
     };
     let (to, scope) = match asked.await {

@@ -32,7 +32,8 @@ pub(super) async fn list(caller: Caller) -> Result<Value> {
 }
 
 pub(super) async fn create(caller: Caller, body: Body) -> Result<Response> {
-    let body: NewAgent = decode_as(object(body).await?)?;
+    let (body, _room) = object(body).await?;
+    let body: NewAgent = decode_as(body)?;
     let (principal, agent) = (&caller.principal, &caller.agent);
     let (made, state) = noted(caller.executor().create(principal, agent, body).await)?;
     Ok(made_answer(made, &state))
@@ -45,7 +46,8 @@ pub(super) async fn state(caller: Caller) -> Result<Value> {
 pub(super) async fn change(caller: Caller, body: Body) -> Result<Response> {
     let decode = |map| Ok(Call::from(decode_as::<PatchAgent>(map)?.checked()?).into());
     let (executor, principal, agent) = (caller.executor(), &caller.principal, &caller.agent);
-    let reply = called(&caller, object(body).await?, decode).await?;
+    let (body, _room) = object(body).await?;
+    let reply = called(&caller, body, decode).await?;
     let mut state = noted(executor.state(principal, agent).await)?;
     state["replayed"] = reply["replayed"].clone();
     Ok(with_etag(StatusCode::OK, &state))
@@ -176,7 +178,8 @@ pub(super) async fn schedule(caller: Caller) -> Result<Value> {
 }
 
 pub(super) async fn put_schedule(caller: Caller, body: Body) -> Result<Response> {
-    let body: PutSchedule = decode_as(object(body).await?)?;
+    let (body, _room) = object(body).await?;
+    let body: PutSchedule = decode_as(body)?;
     let (principal, agent, name) = (&caller.principal, &caller.agent, &caller.item);
     let put = caller.executor().put_schedule(principal, agent, name, body).await;
     let (made, schedule) = noted(put)?;

@@ -20,7 +20,8 @@ pub(super) async fn call(
     body: Body,
     decode: impl FnOnce(Map<String, Value>) -> Result<Translated>,
 ) -> Result<Response> {
-    let reply = called(caller, object(body).await?, decode).await?;
+    let (arguments, _room) = object(body).await?;
+    let reply = called(caller, arguments, decode).await?;
     Ok(with_etag(StatusCode::OK, &reply))
 }
 

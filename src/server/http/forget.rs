@@ -14,7 +14,7 @@ use vctx_core::error::Result;
 use vctx_core::tools::{Forget, decode_as};
 
 pub(super) async fn forget(caller: Caller, body: Body) -> Result<Response> {
-    let mut arguments = object(body).await?;
+    let (mut arguments, _room) = object(body).await?;
     let (key, guard) = envelope(&caller.headers, &mut arguments)?;
     let forget = decode_as::<Forget>(arguments.clone())?.checked()?;
     let whose = (caller.principal.clone(), caller.agent.clone());

@@ -23,7 +23,7 @@ mod routes;
 mod runs;
 mod weights;
 
-pub use body::{bytes_within, object_of};
+pub use body::{bytes_within, held_object_of, object_of};
 pub use caller::check_operator;
 pub use envelope::envelope;
 pub use gate::Gate;

@@ -80,7 +80,8 @@ pub(super) async fn reindex_status(caller: Caller) -> Result<Value> {
 
 pub(super) async fn reindex(caller: Caller, body: Body) -> Result<Response> {
     check_operator(caller.peer)?;
-    let call: ReindexCall = decode_as(object(body).await?)?;
+    let (body, _room) = object(body).await?;
+    let call: ReindexCall = decode_as(body)?;
     let report = match call.action {
         ReindexAction::Start => caller.executor().reindex().start(call.metric).await?,
         ReindexAction::Stop => caller.executor().reindex().stop().await?,

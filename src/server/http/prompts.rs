@@ -60,7 +60,7 @@ fn owner(caller: &Caller) -> String {
 }
 
 pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
-    let mut arguments = object(body).await?;
+    let (mut arguments, _room) = object(body).await?;
     let key = required_key(&caller.headers, &mut arguments)?;
     let body: PromptBody = decode_as(arguments)?;
     let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
@@ -79,7 +79,7 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
 }
 
 pub(super) async fn end(caller: Caller, body: Body) -> Result<Response> {
-    let mut arguments = object(body).await?;
+    let (mut arguments, _room) = object(body).await?;
     let key = required_key(&caller.headers, &mut arguments)?;
     let body: AnswerBody = decode_as(arguments)?;
     let (executor, owner) = (caller.executor(), owner(&caller));

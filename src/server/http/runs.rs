@@ -24,6 +24,7 @@ use super::problem::{self, IntoProblem as _};
 use super::reply::json_answer;
 use crate::agent_loop::{Beat, NewMessage, RunEnd, RunEvent, RunRequest};
 use crate::limits::RUN_EVENTS_WAITING;
+use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::message::Role;
 use vctx_core::tools::decode_as;
@@ -110,11 +111,11 @@ pub(super) async fn run(caller: Caller, body: Body) -> Response {
     let accept = caller.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let streams = accept.is_some_and(|kinds| kinds.contains("text/event-stream"));
     let front = Arc::clone(&caller.front);
-    let request = match request(caller, body).await {
+    let (request, room) = match request(caller, body).await {
         Ok(request) => request,
         Err(error) => return error.into_problem(),
     };
-    let Some((mut events, work)) = begin_run(&front, request) else { return crowded() };
+    let Some((mut events, work)) = begin_run(&front, request, room) else { return crowded() };
     if streams {
         return event_stream(RunBody { events, work: Some(work) });
     }
@@ -125,11 +126,11 @@ pub(super) async fn run(caller: Caller, body: Body) -> Response {
     }
 }
 
-async fn request(caller: Caller, body: Body) -> Result<RunRequest> {
-    let mut arguments = object(body).await?;
+async fn request(caller: Caller, body: Body) -> Result<(RunRequest, Room)> {
+    let (mut arguments, room) = object(body).await?;
     let key = required_key(&caller.headers, &mut arguments)?;
     let run: NewRun = decode_as(arguments)?;
-    Ok(RunRequest {
+    let request = RunRequest {
         principal: caller.principal,
         agent: caller.agent,
         key,
@@ -141,22 +142,24 @@ async fn request(caller: Caller, body: Body) -> Result<RunRequest> {
             BeatName::Always => Beat::Always,
         },
         tools: run.tools,
-    })
+    };
+    Ok((request, room))
 }
 
 type Work = JoinHandle<Result<RunEnd>>;
 
-/// Begins a run on a separate task. If the receiver is dropped, the run is cancelled. Returns
-/// `None` if too many calls are running.
+/// Begins a run on a separate task, which keeps the room of the request's values. If the receiver
+/// is dropped, the run is cancelled. Returns `None` if too many calls are running.
 pub(super) fn begin_run(
     front: &Arc<Front>,
     request: RunRequest,
+    room: Room,
 ) -> Option<(mpsc::Receiver<RunEvent>, Work)> {
     let permit = Arc::clone(&front.tasks).try_acquire_owned().ok()?;
     let processor = Arc::clone(&front.processor);
     let (give, take) = mpsc::channel(RUN_EVENTS_WAITING);
     let work = tokio::spawn(async move {
-        let _permit = permit;
+        let _held = (permit, room);
         Box::pin(processor.run(request, give)).await
     });
     Some((take, work))

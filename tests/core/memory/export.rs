@@ -274,3 +274,18 @@ fn a_row_is_the_same_wherever_its_agent_lies() {
         }
     }
 }
+
+#[test]
+fn a_line_with_more_values_than_any_row_is_refused_before_it_is_parsed() {
+    let mut lines = lines();
+    let most = usize::try_from(vctx_core::limits::EXPORT_LINE_VALUES_MAX).unwrap();
+    // The line is not even JSON.
+    lines[1] = format!("{{\"in\":\"core_memory\",\"row\":{{\"a\":[{}", "[],".repeat(most / 2));
+    let why = check(&lines).unwrap_err();
+    assert_eq!(
+        why,
+        format!(
+            "line 2 has over {most} values, more than any row of an agent has: export the agent again"
+        )
+    );
+}

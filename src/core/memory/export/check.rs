@@ -11,12 +11,13 @@ use super::part::RowKind;
 use super::row::{Owner, check_attributes, number, settled, text};
 use super::tally::{FORMAT, Header, Tally, VERSION, line_of, parted};
 use crate::limits::{
-    CHUNK_BYTES_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX, EXPORT_ROWS_MAX, KEY_BYTES_MAX,
-    NAME_BYTES_MAX,
+    CHUNK_BYTES_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX, EXPORT_LINE_VALUES_MAX, EXPORT_ROWS_MAX,
+    KEY_BYTES_MAX, NAME_BYTES_MAX,
 };
 use crate::memory::core::Core;
 use crate::memory::event::Event;
 use crate::memory::held::referred;
+use crate::memory::json_weight::JsonWeight;
 use crate::memory::message::Message;
 use crate::memory::prompt::{Prompt, ToolSet};
 use crate::memory::receipt;
@@ -115,6 +116,10 @@ impl Checker {
     /// number and the fault.
     pub fn line(&mut self, line: &str) -> CheckResult<()> {
         self.lines += 1;
+        if JsonWeight::of(line.as_bytes()).values > EXPORT_LINE_VALUES_MAX {
+            let text = "values, more than any row of an agent has: export the agent again";
+            return Err(format!("line {} has over {EXPORT_LINE_VALUES_MAX} {text}", self.lines));
+        }
         let checked = match (&self.header, &self.ended) {
             (None, _) => self.begin(line),
             (Some(_), Some(_)) => self.checkpoint(line),

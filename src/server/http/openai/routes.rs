@@ -1,6 +1,7 @@
 //! HTTP routes of the OpenAI API: a request in the chat or responses format is parsed, and answered
 //! in the same format.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -19,6 +20,7 @@ use crate::http::problem;
 use crate::http::reply::json_answer;
 use crate::http::runs::{begin_run, outcome_of};
 use crate::limits::HISTORY_BYTES_MAX;
+use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::openai::{
     Answer, ChatStream, Conversation, Head, RequestedAgent, ResponsesStream, chat_answer, fault,
@@ -56,6 +58,20 @@ impl Form {
     }
 }
 
+/// The conversation of a request, with the room that its texts take.
+pub(super) struct HeldConversation {
+    conversation: Conversation,
+    _room: Room,
+}
+
+impl Deref for HeldConversation {
+    type Target = Conversation;
+
+    fn deref(&self) -> &Conversation {
+        &self.conversation
+    }
+}
+
 /// The request and response header with the agent's name.
 pub(in crate::http) const AGENT: &str = "x-vctx-agent";
 
@@ -88,8 +104,13 @@ async fn respond(caller: Caller, count: Count, body: Body, form: Form) -> Respon
     outcome.unwrap_or_else(|error| refused(&error))
 }
 
+async fn asked(body: Body, form: Form) -> Result<HeldConversation> {
+    let (body, room) = object_within(body, HISTORY_BYTES_MAX).await?;
+    Ok(HeldConversation { conversation: form.parse(body)?, _room: room })
+}
+
 async fn counted(caller: &Caller, body: Body, form: Form) -> Result<Response> {
-    let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
+    let conversation = asked(body, form).await?;
     let converse = Converse {
         executor: caller.executor(),
         principal: &caller.principal,
@@ -126,7 +147,7 @@ async fn answered(caller: Caller, body: Body, form: Form) -> Result<Response> {
         let text = "no chat model is configured: set [chat] in the configuration";
         return Err(Error::new(Code::ModelUnavailable, text));
     }
-    let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
+    let conversation = asked(body, form).await?;
     // If the path names an agent, the header is ignored.
     let agent = Some(caller.agent.as_str()).filter(|agent| !agent.is_empty());
     let header = caller.headers.get(AGENT).map(HeaderValue::to_str).transpose();
@@ -141,7 +162,7 @@ async fn stored(
     front: &Arc<Front>,
     principal: &Principal,
     requested: RequestedAgent,
-    conversation: &Arc<Conversation>,
+    conversation: &Arc<HeldConversation>,
 ) -> Result<StoredConversation> {
     let permit = Arc::clone(&front.tasks).try_acquire_owned().map_err(|_| crowded())?;
     let (front, principal) = (Arc::clone(front), principal.clone());
@@ -176,7 +197,7 @@ async fn answer(
     front: Arc<Front>,
     principal: Principal,
     requested: RequestedAgent,
-    conversation: Arc<Conversation>,
+    conversation: Arc<HeldConversation>,
     form: Form,
 ) -> Result<Response> {
     let stored = stored(&front, &principal, requested, &conversation).await?;
@@ -192,10 +213,11 @@ async fn answer(
             Some(known) => known_answer(head, known),
             None => {
                 let run = run_of(&principal, &stored, &conversation);
-                let (mut events, work) = begin_run(&front, run).ok_or_else(crowded)?;
+                let (mut events, work) =
+                    begin_run(&front, run, Room::default()).ok_or_else(crowded)?;
                 while events.recv().await.is_some() {}
                 let end = outcome_of(work.await)?;
-                let of = (&stored, &*conversation);
+                let of = (&stored, &**conversation);
                 answer_of(&front.executor, &principal, of, head, &end, None).await?
             }
         };

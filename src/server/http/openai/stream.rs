@@ -15,14 +15,13 @@ use tokio::sync::mpsc;
 
 use super::converse::StoredConversation;
 use super::reply::{answer_of, head_of, known_answer, run_of, visible_answer};
-use super::routes::crowded;
+use super::routes::{HeldConversation, crowded};
 use crate::agent_loop::{RunEnd, RunEvent};
 use crate::http::caller::Front;
 use crate::http::runs::{begin_run, event_stream, outcome_of};
+use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::openai::{
-    Answer, BETWEEN_TURNS, ChatStream, Conversation, Head, ResponsesStream, fault,
-};
+use vctx_core::openai::{Answer, BETWEEN_TURNS, ChatStream, Head, ResponsesStream, fault};
 use vctx_core::trust::Principal;
 
 /// Maximum number of pieces of an answer that wait to be read by the client.
@@ -80,7 +79,7 @@ struct AnswerStream {
     front: Arc<Front>,
     principal: Principal,
     stored: StoredConversation,
-    conversation: Arc<Conversation>,
+    conversation: Arc<HeldConversation>,
     head: Head,
     pieces: Pieces,
     /// The text that was sent so far.
@@ -95,7 +94,7 @@ pub(super) async fn streamed(
     front: Arc<Front>,
     principal: Principal,
     stored: StoredConversation,
-    conversation: Arc<Conversation>,
+    conversation: Arc<HeldConversation>,
     form: impl FnOnce(Head) -> Pieces,
 ) -> Result<Response> {
     let head = head_of(&stored, &conversation);
@@ -107,7 +106,7 @@ pub(super) async fn streamed(
     let shown = visible_answer(&front.executor, &principal, &stored, &conversation).await?;
     let sent = shown.map(|shown| shown.seen.text).unwrap_or_default();
     let run = run_of(&principal, &stored, &conversation);
-    let (mut events, work) = begin_run(&front, run).ok_or_else(crowded)?;
+    let (mut events, work) = begin_run(&front, run, Room::default()).ok_or_else(crowded)?;
     let mut stream = AnswerStream {
         front,
         principal,
@@ -176,7 +175,7 @@ impl AnswerStream {
     /// Reads the texts that tool calls of earlier turns sent to the user, because no event reported
     /// these texts.
     async fn unsent_text(&self) -> Option<String> {
-        let (executor, conversation) = (&self.front.executor, &*self.conversation);
+        let (executor, conversation) = (&self.front.executor, &**self.conversation);
         let shown = visible_answer(executor, &self.principal, &self.stored, conversation).await;
         // If the read fails, the text is sent with the last piece of the answer.
         let text = shown.ok().flatten()?.seen.text;
@@ -186,7 +185,7 @@ impl AnswerStream {
     async fn answer(&self, end: &RunEnd) -> Result<Answer> {
         let (executor, head) = (&self.front.executor, self.head.clone());
         let sent = Some(self.sent.as_str());
-        let of = (&self.stored, &*self.conversation);
+        let of = (&self.stored, &**self.conversation);
         answer_of(executor, &self.principal, of, head, end, sent).await
     }
 
