@@ -18,7 +18,7 @@ use vctx_core::limits::{
 
 /// Error code for a client that is rejected because too many clients are connected. It is one of
 /// the implementation-defined server errors of JSON-RPC 2.0 §5.1.
-const CROWDED: i64 = -32_000;
+pub(super) const CROWDED: i32 = -32_000;
 
 /// Serves MCP clients until `stop` turns true; then gives running calls time to end. An error says
 /// in one sentence why no client can be served.

@@ -115,6 +115,20 @@ impl Line {
         self.input.flush().await.expect("the client reads");
     }
 
+    /// Returns the two halves of a connection, for a client that does not read while it sends.
+    pub(crate) fn halves(
+        self,
+    ) -> (Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>, Box<dyn AsyncWrite + Send + Unpin>)
+    {
+        (self.output, self.input)
+    }
+
+    /// Sends a part of a line.
+    pub(crate) async fn send_piece(&mut self, bytes: &[u8]) {
+        self.input.write_all(bytes).await.expect("the client reads");
+        self.input.flush().await.expect("the client reads");
+    }
+
     /// Sends a line that need not be a message of the protocol.
     pub(crate) async fn send_bytes(&mut self, line: &[u8]) {
         self.input.write_all(line).await.expect("the client reads");

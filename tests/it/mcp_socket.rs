@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::home::{Home, Process, Tuning, command};
 use crate::line::{Line, Servers};
@@ -325,4 +326,98 @@ async fn the_official_typescript_sdk_drives_every_tool_over_pipes_and_over_a_soc
     }
     assert!(process.stop().await.success());
     drop(servers);
+}
+
+/// Number of requests of a client that reads nothing, and the most memory that the program may use
+/// for their answers, in KiB; without a limit, they take 400 MiB.
+const UNREAD: usize = 2_000;
+const UNREAD_KIB_MAX: u64 = 64 * 1024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_is_not_read_and_gets_all_answers_later() {
+    let home = Home::new();
+    let process = listening(&home, "mcp.sock", &[]).await;
+    let mut other = client(&home, "mcp.sock").await;
+    assert!(other.ask("tools/list", json!({})).await["result"].is_object());
+    let idle = process.resident_kib();
+    let deaf = client(&home, "mcp.sock").await;
+    let (mut output, mut input) = deaf.halves();
+    let sending = tokio::spawn(async move {
+        for id in 1..=UNREAD {
+            let line = json!({"jsonrpc": "2.0", "id": format!("r{id}"), "method": "tools/list"});
+            input.write_all(format!("{line}\n").as_bytes()).await.expect("it is read later");
+        }
+        input
+    });
+    // Each answer of the other client shows that the program had time to read the deaf client.
+    for _ in 0..50 {
+        assert!(other.ask("tools/list", json!({})).await["result"].is_object());
+    }
+    let grown = process.resident_kib().saturating_sub(idle);
+    assert!(grown < UNREAD_KIB_MAX, "the answers take {} MiB", grown / 1_024);
+    let mut ids = std::collections::BTreeSet::new();
+    while ids.len() < UNREAD {
+        let line = output.next_line().await.expect("a readable line").expect("an answer");
+        let answer: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert!(answer["result"]["tools"].is_array(), "{answer:#}");
+        ids.insert(answer["id"].as_str().expect("an id").to_owned());
+    }
+    drop(sending.await.expect("all requests were read"));
+    // A cancelled request leaves its place, too.
+    for id in 0..40 {
+        let params = json!({"requestId": id, "reason": "no longer needed"});
+        other
+            .send_bytes(
+                json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string().as_bytes(),
+            )
+            .await;
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        other.send_bytes(cancel.to_string().as_bytes()).await;
+    }
+    other.send_bytes(br#"{"jsonrpc": "2.0", "id": "last", "method": "ping"}"#).await;
+    while other.read().await["id"] != "last" {}
+    other.leave().await;
+    assert!(process.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_messages_share_a_bounded_amount_of_memory() {
+    let home = Home::new();
+    let process = listening(&home, "mcp.sock", &[]).await;
+    let mut other = client(&home, "mcp.sock").await;
+    let mut lines = Vec::new();
+    for _ in 0..12 {
+        lines.push(client(&home, "mcp.sock").await);
+    }
+    let idle = process.resident_kib();
+    let beginning = br#"{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": ""#;
+    let text = vec![b'a'; MCP_LINE_BYTES_MAX - 1_000_000];
+    for line in &mut lines {
+        line.send_piece(beginning).await;
+        line.send_piece(&text).await;
+    }
+    assert!(other.ask("ping", json!({})).await["result"].is_object());
+    let grown = process.resident_kib().saturating_sub(idle);
+    assert!(grown < 128 * 1024, "twelve unfinished messages take {} MiB", grown / 1_024);
+    let mut refused = 0;
+    for mut line in lines {
+        line.send_bytes(br#""}}"#).await;
+        let answer = line.read().await;
+        match answer["error"]["code"].as_i64() {
+            Some(-32000) => refused += 1,
+            _ => assert_eq!(answer["id"], 7, "{answer:#}"),
+        }
+        assert!(line.ask("ping", json!({})).await["result"].is_object());
+        line.leave().await;
+    }
+    assert!((8..12).contains(&refused), "{refused} of 12 were refused");
+    let many = format!(
+        r#"{{"jsonrpc": "2.0", "id": 8, "method": "ping", "params": {{"x": [{}[]]}}}}"#,
+        "[],".repeat(300_000)
+    );
+    other.send_bytes(many.as_bytes()).await;
+    assert_eq!(other.read().await["error"]["code"], -32600);
+    other.leave().await;
+    assert!(process.stop().await.success());
 }
