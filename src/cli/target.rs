@@ -29,9 +29,10 @@ impl Target {
         self.client_within(Duration::from_secs(self.deadline_s))
     }
 
-    /// Creates a client of the server that the options select, but with the given deadline.
+    /// Creates a client of the server that the options select, but with the given deadline for
+    /// a call with all its attempts.
     pub fn client_within(&self, deadline: Duration) -> Client {
         let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
-        Client::new(Settings { deadline, ..Settings::new(socket) })
+        Client::new(Settings { deadline, patience: deadline, ..Settings::new(socket) })
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::connection::{Answer, Connection, Settings};
 use super::problem::{Fault, Problem};
+use vctx_base::clock;
 use vctx_base::ids::{Ids as _, SystemIds};
 
 /// Maximum number of messages that the client requests for one page; the server may return fewer,
@@ -413,14 +414,20 @@ impl Client {
     /// Asks the server once whether it is ready. If the server is not ready, the returned problem
     /// contains the reasons.
     pub async fn ready(&self) -> Result<Value, Problem> {
-        let answer = self.connection.send(request(Method::GET, "/readyz", None, None)?).await?;
+        let answer = self
+            .connection
+            .send(request(Method::GET, "/readyz", None, None)?, self.settings().deadline)
+            .await?;
         understood(&answer)
     }
 
     /// Sends a GET request, and returns the body of the answer as text (for example the metrics).
     /// Makes only one attempt.
     pub async fn text(&self, path: &str) -> Result<String, Problem> {
-        let answer = self.connection.send(request(Method::GET, path, None, None)?).await?;
+        let answer = self
+            .connection
+            .send(request(Method::GET, path, None, None)?, self.settings().deadline)
+            .await?;
         if !answer.status().is_success() {
             return Err(Problem::refused(answer.status().as_u16(), &Value::Null, None));
         }
@@ -433,7 +440,7 @@ impl Client {
     }
 
     /// Sends a call. If the connection fails, repeats the call with the same key, until the maximum
-    /// number of attempts is reached.
+    /// number of attempts or the time limit of the call is reached.
     async fn json(
         &self,
         method: Method,
@@ -442,14 +449,17 @@ impl Client {
         write: Option<&Write>,
     ) -> Result<Value, Problem> {
         let body = body.map(|body| Bytes::from(body.to_string()));
-        let mut attempt = 1;
+        let Settings { deadline, patience, attempts_max, .. } = *self.settings();
+        let (mut attempt, begun) = (1, clock::now());
         loop {
+            let left = patience.saturating_sub(begun.elapsed());
             let request = request(method.clone(), path, body.clone(), write)?;
-            match self.connection.send(request).await {
+            match self.connection.send(request, deadline.min(left)).await {
                 Ok(answer) => return understood(&answer),
                 Err(problem)
-                    if attempt < self.connection.settings.attempts_max
-                        && is_connection_fault(&problem) =>
+                    if attempt < attempts_max
+                        && is_connection_fault(&problem)
+                        && begun.elapsed() + pause(attempt) < patience =>
                 {
                     tokio::time::sleep(pause(attempt)).await;
                     attempt += 1;

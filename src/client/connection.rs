@@ -25,6 +25,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// Time limit for one attempt, from connecting to the last byte of the answer.
     pub deadline: Duration,
+    /// Time limit for a call with all its attempts. The last attempt ends at this limit.
+    pub patience: Duration,
     /// Maximum number of attempts of one call when the connection fails; 1 means no retry.
     pub attempts_max: u32,
     /// Maximum size of an answer, in bytes.
@@ -33,11 +35,12 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the default settings of a client: 30 s per attempt (an explicit eviction may wait
-    /// for a model), 4 attempts, and answers up to 64 MiB.
+    /// for a model), 4 attempts within 150 s, and answers up to 64 MiB.
     pub fn new(socket: impl Into<PathBuf>) -> Settings {
         Settings {
             socket: socket.into(),
             deadline: Duration::from_secs(30),
+            patience: Duration::from_secs(150),
             attempts_max: 4,
             answer_bytes_max: 64 << 20,
         }
@@ -62,10 +65,13 @@ impl Connection {
         Connection { settings, sender: Mutex::new(None) }
     }
 
-    /// Makes one attempt of a request. After an error or a missed deadline, drops the connection,
-    /// so that the next call cannot receive the late answer to this request.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Problem> {
-        let deadline = self.settings.deadline;
+    /// Makes one attempt of a request within `deadline`. After an error or a missed deadline, drops
+    /// the connection, so that the next call cannot receive the late answer to this request.
+    pub(super) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        deadline: Duration,
+    ) -> Result<Answer, Problem> {
         let mut slot = self.sender.lock().await;
         let mut sender = match slot.take().filter(|sender| !sender.is_closed()) {
             Some(sender) => sender,

@@ -38,6 +38,11 @@ fn peer(replies: Vec<Reply>) -> Peer {
 
 /// Returns a server with the given answers, and a client that waits at most `deadline` for each.
 fn peer_within(deadline: Duration, replies: Vec<Reply>) -> Peer {
+    peer_patient(deadline, Duration::from_secs(60), replies)
+}
+
+/// Returns a server like `peer_within`, whose client waits at most `patience` for each call.
+fn peer_patient(deadline: Duration, patience: Duration, replies: Vec<Reply>) -> Peer {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -49,8 +54,13 @@ fn peer_within(deadline: Duration, replies: Vec<Reply>) -> Peer {
             tokio::spawn(converse(stream, seen_here.clone(), replies_here.clone()));
         }
     });
-    let settings =
-        Settings { deadline, attempts_max: 3, answer_bytes_max: 1000, ..Settings::new(socket) };
+    let settings = Settings {
+        deadline,
+        patience,
+        attempts_max: 3,
+        answer_bytes_max: 1000,
+        ..Settings::new(socket)
+    };
     Peer { _dir: dir, client: Client::new(settings), seen }
 }
 
@@ -104,6 +114,16 @@ async fn attempts_have_an_end_and_silence_a_deadline() {
     let problem = peer.client.state("a").await.unwrap_err();
     assert_eq!(problem.fault, Fault::Unanswered);
     assert_eq!(peer.seen.lock().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_ends_at_its_own_time_limit_although_attempts_are_left() {
+    let replies = vec![Reply::Cut, Reply::Silence, Reply::Silence];
+    let limit = Duration::from_millis(300);
+    let peer = peer_patient(limit, limit, replies);
+    let problem = peer.client.state("a").await.unwrap_err();
+    assert_eq!(problem.fault, Fault::Unanswered);
+    assert_eq!(peer.seen.lock().await.len(), 2, "no attempt after the limit");
 }
 
 #[tokio::test]
