@@ -86,7 +86,7 @@ pub async fn run(mcp: Mcp) -> Result<(), Failure> {
         idle_exit_s: mcp.idle_exit_s,
     };
     match mcp.listen.map(args::absolute) {
-        None => serve(Bridge::new(settings)).await.map_err(Failure::internal),
+        None => Box::pin(serve(Bridge::new(settings))).await.map_err(Failure::internal),
         Some(socket) => on_socket(&socket, settings).await,
     }
 }

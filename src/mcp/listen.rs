@@ -43,7 +43,7 @@ pub async fn listen(
                     let (settings, stop) = (settings.clone(), stop.clone());
                     tokio::spawn(async move {
                         let _place = place;
-                        client(stream, settings, stop).await;
+                        Box::pin(client(stream, settings, stop)).await;
                     });
                 }
                 Err(_) => turn_away(stream),

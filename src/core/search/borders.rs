@@ -154,7 +154,7 @@ mod tests {
         let mut borders = Borders::of(sought);
         let chunks = chunks.iter().zip(0..).map(|(text, i)| ends(&borders, i, text, None));
         let chunks: Vec<ChunkEnds> = chunks.collect();
-        chunks.iter().fold(false, |found, chunk| borders.take(chunk) || found)
+        chunks.iter().any(|chunk| borders.take(chunk))
     }
 
     #[test]
