@@ -30,6 +30,10 @@ pub struct Messages {
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
 
+    /// Show the texts of messages in quarantine, too
+    #[arg(long)]
+    originals: bool,
+
     #[command(flatten)]
     pub target: Target,
 }
@@ -37,7 +41,10 @@ pub struct Messages {
 /// Runs `vctx messages`.
 pub async fn run(messages: Messages) -> Result<(), Failure> {
     let (client, json) = (messages.target.client(), messages.target.json);
-    let page = async |from, limit| client.messages(&messages.agent, from, limit).await;
+    let page = async |from, limit| match messages.originals {
+        true => client.original_messages(&messages.agent, from, limit).await,
+        false => client.messages(&messages.agent, from, limit).await,
+    };
     let part = (messages.from, messages.limit);
     let rows = output::rows(json, part, MESSAGES_PER_PAGE_MAX, page, row).await?;
     if json {
