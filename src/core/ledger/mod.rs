@@ -10,15 +10,15 @@ mod file;
 mod fold;
 mod item;
 pub mod key;
-mod mac;
 pub mod note;
 pub mod rotation;
+mod secret;
 pub mod witness;
 
 pub use file::{FileCheck, FileReport};
 pub use fold::{Difference, Fold, Folded, Wrong};
 pub use item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};
-pub use mac::Secret;
+pub use secret::Secret;
 
 use std::borrow::Cow;
 
