@@ -191,6 +191,13 @@ impl Client {
         self.get(&path).await
     }
 
+    /// Accepts an agent's core as it is in the database, with an entry of the ledger that says so,
+    /// if the ledger contradicts the core. `rev` is the core's revision.
+    pub async fn accept_core(&self, agent: &str, rev: &str) -> Result<Value, Problem> {
+        let path = format!("{}/ledger", agent_path(agent));
+        self.json(Method::POST, &path, Some(&json!({"accept": "core", "_rev": rev})), None).await
+    }
+
     /// Returns a page of messages from `from_seq` on, and the start of the next page.
     pub async fn messages(
         &self,

@@ -66,6 +66,7 @@ codes! {
     RunBusy = "RUN_BUSY", 409, "another run of this agent is under way";
     RunLost = "RUN_LOST", 409, "the run has ended, or another server has taken it over";
     Conflict = "CONFLICT", 409, "at each attempt, another write changed the memory first";
+    LedgerContradicted = "LEDGER_CONTRADICTED", 409, "the stored memory is not the one that its ledger describes";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database has vectors of another vector setting";
     AgentForgotten = "AGENT_FORGOTTEN", 410, "the agent was forgotten, and its name is not used again";
     PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";

@@ -114,6 +114,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let body = json!({"to": "east"});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
+        // The request is refused, because the core has another revision.
+        ("post", "/v1/agents/{agent}/ledger") => {
+            let body = json!({"accept": "core", "_rev": "_other"});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
         // The request is refused, because no other embedder is configured.
         ("post", "/v1/reindex") => {
             let body = json!({"action": "start"});

@@ -270,7 +270,7 @@ async fn a_ledger_that_was_rewritten_for_a_changed_row_contradicts_its_signature
 }
 
 /// Waits until the newest entry of the agent's ledger is signed.
-async fn signed(ada: &Agent) -> Value {
+pub(crate) async fn signed(ada: &Agent) -> Value {
     for _ in 0..1_200 {
         let told = ada.wire.get(&format!("{}/ledger", ada.path())).await.ok();
         if told["signed"]["entries"] == told["entries"] {
@@ -342,11 +342,24 @@ async fn an_older_database_contradicts_the_checkpoints() {
     drop(server);
     fs::remove_dir_all(&engine).expect("a removal");
     copy(&saved, &engine);
-    let _server = home.serve().await;
+    let server = home.serve().await;
+    server.expect("the ledger does not continue the last signed entry");
     let (code, report) = home.verify("vctx.sock", "ada");
     assert_eq!(code, 65, "{report:#}");
     let differences = report["agents"][0]["ledger"]["differences"].to_string();
     assert!(differences.contains("was signed up to entry"), "{differences}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_before_a_crash_are_signed_after_the_next_start() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    signed(&ada).await;
+    ada.append("user", "The last word.").await;
+    drop(server);
+    let _server = home.serve().await;
+    signed(&ada).await;
 }
 
 /// Runs the verifier that shares no code with vctx, and `vctx verify`, on an export; both check the

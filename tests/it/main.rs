@@ -47,6 +47,7 @@ mod clients;
 mod config_show;
 mod conservation;
 mod contract;
+mod contradicted;
 mod conveyance;
 mod crash;
 mod demo;

@@ -32,6 +32,7 @@ RULES = [
     ("/trace", r"^(from|id): this agent has no such"),
     ("trace_memory", r"^from: this agent has no such"),
     ("/quarantine", r"^id: this agent has no such"),
+    ("/ledger", r"^the memory changed since"),
     ("/move", r"^to: only one database is configured"),
     ("/reindex", r"^embedder\.next: |^metric: |^action: "),
     ("/answer", r"^tool_calls: two calls share an id"),

@@ -431,6 +431,11 @@ export class Agent {
     return this.#get("ledger", {});
   }
 
+  /** Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`. @param {string} rev @returns {Promise<t.Json>} */
+  acceptCore(rev) {
+    return this.#client.json("POST", `${this.#path}/ledger`, { accept: "core", _rev: rev });
+  }
+
   /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
   history(fromVersion = 1, limit) {
     return this.#get("history", { from_version: fromVersion, limit });

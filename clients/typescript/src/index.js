@@ -28,6 +28,7 @@ export {
   InvalidJson,
   InvalidName,
   LateChunkingRequired,
+  LedgerContradicted,
   MethodNotAllowed,
   ModeUnavailable,
   ModelUnavailable,

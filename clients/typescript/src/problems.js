@@ -175,6 +175,11 @@ export class MoveBusy extends Refused {
   static CODE = "MOVE_BUSY";
 }
 
+/** Somebody changed the memory in the database: see `vctx verify`. */
+export class LedgerContradicted extends Refused {
+  static CODE = "LEDGER_CONTRADICTED";
+}
+
 /** A block of that name exists already. */
 export class BlockExists extends Refused {
   static CODE = "BLOCK_EXISTS";
@@ -373,6 +378,7 @@ export const CODES = Object.fromEntries(
     TaintedContent,
     TokenBudgetExceeded,
     LateChunkingRequired,
+    LedgerContradicted,
     PinLimitExceeded,
     WindowTooSmall,
     PreconditionRequired,

@@ -132,6 +132,7 @@ test("every path is driven", async () => {
   assert.ok(await cid.why({ text: "Swallow" }));
   assert.ok(await cid.why({ turn: 1 }));
   assert.deepEqual((await cid.ledger()).differences, []);
+  assert.equal((await cid.acceptCore((await cid.state())._rev)).accepted, false);
 
   const made = await cid.putSchedule("morning", { content: "Good morning.", every_ms: 86_400_000 });
   assert.deepEqual([made.name, (await cid.schedule("morning")).content], ["morning", "Good morning."]);

@@ -201,6 +201,8 @@ export declare class Agent {
     }>;
     /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */
     ledger(): Promise<t.Json>;
+    /** Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`. @param {string} rev @returns {Promise<t.Json>} */
+    acceptCore(rev: string): Promise<t.Json>;
     /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
     history(fromVersion?: number, limit?: number): Promise<{
         versions: t.Json[];

@@ -135,6 +135,10 @@ export declare class AgentMoving extends Refused {
 export declare class MoveBusy extends Refused {
     static CODE: string;
 }
+/** Somebody changed the memory in the database: see `vctx verify`. */
+export declare class LedgerContradicted extends Refused {
+    static CODE: string;
+}
 /** A block of that name exists already. */
 export declare class BlockExists extends Refused {
     static CODE: string;

@@ -6,6 +6,7 @@
 //! from 1, without gaps), `rows` (the written rows, see [`Item`]), `hash` (see [`link`]) and a key
 //! with the number. Decision 0032 explains the form.
 
+mod described;
 mod file;
 mod fold;
 mod item;
@@ -15,6 +16,7 @@ pub mod rotation;
 mod secret;
 pub mod witness;
 
+pub use described::CoreEntry;
 pub use file::{FileCheck, FileReport};
 pub use fold::{Difference, Fold, Folded, Wrong};
 pub use item::{ITEMS_VERSION, Item, LocalKind, RowState, Shape};

@@ -171,13 +171,14 @@ impl Executor {
     ) -> Result<Arc<Core>> {
         match &request.call {
             Call::SearchArchival(search) if search.page_token.is_none() => {
-                let opened = self.kernel.patiently(|| open_archive(&self.kernel.ro, scope)).await?;
+                let open = |ro| open_archive(ro, scope);
+                let opened = self.kernel.read_checked(scope, open, |o| o.core.as_ref()).await?;
                 let core = Arc::new(opened.core.ok_or_else(no_agent)?);
                 let vectors = self.vectors(opened.setting, core.archived.chunks).await?;
                 answers.vectors = Some(vectors);
                 Ok(core)
             }
-            _ => Ok(self.kernel.fresh(scope, &[], patience()).await?.0),
+            _ => Ok(self.kernel.checked(scope, &[], patience()).await?.0),
         }
     }
 

@@ -51,11 +51,6 @@ pub struct Executor {
     pub(super) directory: Directory,
     /// Maximum number of agents of a tenant.
     pub(super) quota: AgentQuota,
-    /// Checkpoints of the ledgers; `None` if this server signs none.
-    pub(super) checkpoints: Option<Arc<Checkpoints>>,
-    /// Whether entries without a code may still have to be signed: those that an earlier program
-    /// version wrote before this server made the secret.
-    pub(super) is_lenient: AtomicBool,
 }
 
 impl Executor {
@@ -81,6 +76,9 @@ impl Executor {
             cores: Cores::default(),
             turns: Turns::default(),
             blocks_bytes_max: BLOCKS_BYTES_MAX,
+            checkpoints: None,
+            is_lenient: AtomicBool::new(false),
+            has_signed: AtomicBool::new(false),
         };
         Self {
             kernel,
@@ -96,8 +94,6 @@ impl Executor {
             exports: Exports::default(),
             directory: Directory::default(),
             quota: AgentQuota::default(),
-            checkpoints: None,
-            is_lenient: AtomicBool::new(false),
         }
     }
 
@@ -109,8 +105,8 @@ impl Executor {
         checkpoints: Arc<Checkpoints>,
         (secret, is_new): (Arc<Secret>, bool),
     ) -> Self {
-        self.checkpoints = Some(checkpoints);
-        self.is_lenient = AtomicBool::new(is_new);
+        self.kernel.checkpoints = Some(checkpoints);
+        self.kernel.is_lenient = AtomicBool::new(is_new);
         self.kernel.rw.heads.set_secret(secret);
         self
     }

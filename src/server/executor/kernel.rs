@@ -2,11 +2,13 @@
 //! ids, counters, models and cached cores.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::cache::Cores;
 use super::limits::ATTEMPTS_MAX;
 use super::turns::Turns;
+use crate::checkpoints::Checkpoints;
 use crate::models::{Embedders, Gateway};
 use crate::store::{self, Fault, Replay, Ro, Rw, WriteMode, load};
 use vctx_base::clock::{self, Clock};
@@ -39,6 +41,13 @@ pub(super) struct Kernel {
     pub(super) turns: Turns,
     /// Maximum length of the texts of all blocks of an agent together, in bytes.
     pub(super) blocks_bytes_max: u64,
+    /// Checkpoints of the ledgers; `None` if this server signs none.
+    pub(super) checkpoints: Option<Arc<Checkpoints>>,
+    /// Whether entries without a code may still have to be signed: those that an earlier program
+    /// version wrote before this server made the secret.
+    pub(super) is_lenient: AtomicBool,
+    /// Whether this server has looked for unsigned entries since it started.
+    pub(super) has_signed: AtomicBool,
 }
 
 /// A token counter for each encoding.
@@ -65,7 +74,9 @@ impl Counters {
 }
 
 impl Kernel {
-    /// Loads a core. Repeats the request while the database does not answer, until the deadline.
+    /// Loads a core as it is in the database, to look at it; see [`Self::checked`] for a core that
+    /// goes to a model or into a write. Repeats the request while the database does not answer,
+    /// until the deadline.
     pub(super) async fn fresh(
         &self,
         scope: &Scope,

@@ -45,11 +45,11 @@ impl Executor {
         let ttl = self.retention.recall_ttl_s();
         let before = ttl.map(|_| self.retention.before(now_ms)).unwrap_or_default();
         // The signed head is read before the snapshot, so the snapshot must contain its entry.
-        let signed = self.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
+        let signed = self.kernel.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
         let own = signed.as_ref().and_then(|signed| signed.head.clone());
         // Entries that are not signed yet must have a code.
         let coded_after = own.as_ref().map(|head| head.n);
-        let coded_after = coded_after.filter(|_| !self.is_lenient.load(Ordering::Relaxed));
+        let coded_after = coded_after.filter(|_| !self.kernel.is_lenient.load(Ordering::Relaxed));
         let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
             let (rw, now_s) = (&self.kernel.rw, now_ms / 1000);
@@ -72,7 +72,7 @@ impl Executor {
             Part::Prompt(row) if row["created_at"].is_string() => Some(row),
             _ => None,
         });
-        let Some((row, checkpoints)) = new.zip(self.checkpoints.as_ref()) else { return };
+        let Some((row, checkpoints)) = new.zip(self.kernel.checkpoints.as_ref()) else { return };
         if let Some(mark) = checkpoints.mark(scope.key()) {
             row["checkpoint"] = (*mark).into();
         }
@@ -80,7 +80,8 @@ impl Executor {
 
     /// Returns how the checkpoint in a prompt differs from the checkpoint file, if it does.
     pub(super) async fn prompt_contradicts(&self, prompt: &Prompt) -> Result<Option<Differs>> {
-        let Some((mark, checkpoints)) = prompt.checkpoint.clone().zip(self.checkpoints.clone())
+        let Some((mark, checkpoints)) =
+            prompt.checkpoint.clone().zip(self.kernel.checkpoints.clone())
         else {
             return Ok(None);
         };
@@ -106,14 +107,14 @@ impl Executor {
 
     /// Returns the proof of an agent's newest signed head, if possible with a cosignature.
     async fn cosigned_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
-        if let Some(checkpoints) = &self.checkpoints {
+        if let Some(checkpoints) = &self.kernel.checkpoints {
             checkpoints.until_cosigned().await;
         }
         self.newest_head(scope)
     }
 
     fn newest_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
+        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(None) };
         checkpoints.proof(scope.key()).map_err(|error| {
             let text = "cannot read the checkpoints: check the server's data directory";
             Error::new(Code::Internal, text).caused_by(error)
@@ -148,7 +149,7 @@ impl Executor {
     /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
     /// that have a signed head but are not in the database.
     pub async fn ledgers(&self, principal: &Principal) -> Result<Value> {
-        let Some(checkpoints) = &self.checkpoints else {
+        let Some(checkpoints) = &self.kernel.checkpoints else {
             return Ok(json!({"key": null, "signed": 0, "missing": []}));
         };
         let tenant = principal.tenant.as_str();
@@ -205,13 +206,17 @@ impl Executor {
     /// Signs the heads of all ledgers that this server has written since the last call. A ledger
     /// that contradicts its last signed head is reported, and gets no further signature.
     pub async fn sign_heads(&self) -> Result<()> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(()) };
         let _signing = checkpoints.signing.lock().await;
-        if self.is_lenient.load(Ordering::Relaxed) {
+        let is_first = !self.kernel.has_signed.load(Ordering::Relaxed);
+        if is_first {
             self.find_unsigned(checkpoints).await?;
         }
         self.sign_found(checkpoints).await?;
-        self.is_lenient.store(false, Ordering::Relaxed);
+        if is_first {
+            self.kernel.is_lenient.store(false, Ordering::Relaxed);
+            self.kernel.has_signed.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -265,7 +270,8 @@ impl Executor {
 }
 
 impl Executor {
-    /// Finds the entries that an earlier program version did not sign before it ended.
+    /// Finds the ledgers that do not end with the signed head: those whose last entries were not
+    /// signed before the server ended, and those that were cut meanwhile.
     async fn find_unsigned(&self, checkpoints: &Checkpoints) -> Result<()> {
         for key in checkpoints.agents() {
             let Some(signed) = checkpoints.signed(&key).and_then(|signed| signed.head) else {
@@ -273,7 +279,7 @@ impl Executor {
             };
             let scope = scope_of(&key)?;
             let last = self.kernel.patiently(|| last_head(&self.kernel.rw, &scope)).await?;
-            if let Some(last) = last.filter(|last| last.n > signed.n) {
+            if let Some(last) = last.filter(|last| *last != signed) {
                 self.kernel.rw.heads.found(&scope, signed, last);
             }
         }
@@ -297,7 +303,7 @@ impl Executor {
         };
         // Another server, or this one before a restart, has written entries in between.
         let scope = scope_of(key)?;
-        let (rw, strict) = (&self.kernel.rw, !self.is_lenient.load(Ordering::Relaxed));
+        let (rw, strict) = (&self.kernel.rw, !self.kernel.is_lenient.load(Ordering::Relaxed));
         let folded = self.kernel.patiently(|| fold_on(rw, &scope, &signed, strict)).await?;
         match folded {
             Some(head) if head.n >= one.after.n => Ok(Some(head)),

@@ -6,6 +6,7 @@ mod archive_index;
 mod cache;
 mod call;
 mod cells;
+mod checked;
 mod cutting;
 mod embedding;
 mod envelope;

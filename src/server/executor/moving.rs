@@ -163,6 +163,9 @@ impl Transfers<'_> {
             if core.moving.as_ref().is_some_and(|leaving| leaving.by == by) {
                 return Ok(());
             }
+            if !self.kernel.agrees(scope, &core).await? {
+                continue;
+            }
             let runs =
                 core.run.as_ref().is_some_and(|run| run.until_ms > self.kernel.clock.unix_ms());
             if !runs && !look.forgetting {

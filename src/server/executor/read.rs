@@ -88,6 +88,7 @@ impl Executor {
         match self.kernel.contended(|| store::create(rw, scope, core, &event, place)).await? {
             Created::Made(rev) => {
                 self.quota.add(scope.tenant());
+                self.kernel.cores.put(Arc::new(Core { rev: rev.clone(), ..core.clone() }));
                 Ok(Some(rev))
             }
             Created::Taken => Ok(None),
@@ -313,7 +314,8 @@ impl Executor {
             self.archive.nudge();
         }
         let mut report = json!({"vector_index": self.archive.report(&index)});
-        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|all| all.has_witness()) {
+        if let Some(checkpoints) = self.kernel.checkpoints.as_ref().filter(|all| all.has_witness())
+        {
             report["witness"] = checkpoints.witness_told();
         }
         Ok(report)

@@ -206,12 +206,11 @@ impl<'a> Run<'a> {
             return Ok(Ok(Basis { core, guessed: true }));
         }
         let keys = self.replay.all();
-        let loaded = self.executor.kernel.fresh(&self.scope, &keys, self.deadline).await;
+        let loaded = self.executor.kernel.checked(&self.scope, &keys, self.deadline).await;
         if loaded.is_err() {
             self.executor.kernel.cores.drop(self.scope.key());
         }
         let (core, replay) = loaded?;
-        self.executor.kernel.cores.put(Arc::clone(&core));
         Ok(match replay {
             Some(replay) => Err(replay),
             None => Ok(Basis { core, guessed: false }),

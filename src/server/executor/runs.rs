@@ -30,7 +30,7 @@ impl Executor {
     ) -> Result<(Arc<Core>, Option<Value>)> {
         let scope = admit(principal, agent)?;
         let keys = ReplayKeys::of(&scope, key);
-        let (core, replay) = self.kernel.fresh(&scope, &keys.all(), patience()).await?;
+        let (core, replay) = self.kernel.checked(&scope, &keys.all(), patience()).await?;
         Ok((core, replay.map(|replay| replay.response)))
     }
 
@@ -41,7 +41,8 @@ impl Executor {
         agent: &str,
     ) -> Result<(Scope, Core, Vec<Message>)> {
         let scope = admit(principal, agent)?;
-        let found = self.kernel.read(|ro| store::load_context(ro, &scope, QUEUE_ROWS_MAX)).await?;
+        let load = |ro| store::load_context(ro, &scope, QUEUE_ROWS_MAX);
+        let found = self.kernel.read_checked(&scope, load, |f| f.as_ref().map(|f| &f.0)).await?;
         let (core, queue) = found.ok_or_else(no_agent)?;
         Ok((scope, core, queue))
     }

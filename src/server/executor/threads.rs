@@ -83,7 +83,7 @@ impl Executor {
     ) -> Result<()> {
         let scope = admit(principal, agent)?;
         let parent_scope = admit(principal, &from.agent)?;
-        let (parent, _) = self.kernel.fresh(&parent_scope, &[], patience()).await?;
+        let (parent, _) = self.kernel.checked(&parent_scope, &[], patience()).await?;
         // Changes made before the next message belong to both the agent and the branch; later
         // changes belong only to the agent.
         let next = from.row.next.iter().min_by_key(|next| next.seq);

@@ -3,13 +3,15 @@
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::body::object;
-use super::caller::Caller;
+use super::caller::{Caller, check_operator};
 use super::envelope::{call, called};
 use super::query::Query;
-use super::reply::{made_answer, noted, with_etag};
+use super::reply::{json_answer, made_answer, noted, with_etag};
 use crate::executor::Span;
 use vctx_core::dialect::{check_tool, understood};
 use vctx_core::error::{Error, Result};
@@ -138,6 +140,32 @@ pub(super) async fn conveyance(caller: Caller) -> Result<Value> {
         Some(_) => return Err(Error::argument("of", "use session or life")),
     };
     caller.executor().scores().of(&caller.principal, &caller.agent, span).await
+}
+
+/// Body of `POST /v1/agents/{agent}/ledger`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AcceptCore {
+    /// What to accept as it is.
+    accept: AcceptedRow,
+    /// Revision of the core that the caller has looked at.
+    #[serde(rename = "_rev")]
+    rev: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum AcceptedRow {
+    Core,
+}
+
+pub(super) async fn accept(caller: Caller, body: Body) -> Result<Response> {
+    check_operator(caller.peer)?;
+    let (body, _room) = object(body).await?;
+    let AcceptCore { accept: AcceptedRow::Core, rev } = decode_as(body)?;
+    let (principal, agent) = (&caller.principal, &caller.agent);
+    let accepted = caller.executor().accept_core(principal, agent, &rev).await?;
+    Ok(json_answer(StatusCode::OK, &accepted))
 }
 
 pub(super) async fn trace(caller: Caller) -> Result<Value> {

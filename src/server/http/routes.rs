@@ -89,6 +89,8 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger)
             .query("signed", "whether the answer contains a signed head of the ledger", json!({"type": "boolean"}))
             .query("head", "number and hash of an entry that was signed before, which is also compared", json!({"type": "string", "pattern": format!("^[1-9][0-9]{{0,18}}[.][0-9a-f]{{{}}}$", agents::HASH_DIGITS)})),
+        Route::write(Method::POST, "/v1/agents/{agent}/ledger", "Accept the core as it is in the database, with an entry that says so, after its ledger contradicted it", agents::accept)
+            .body_of::<agents::AcceptCore>(),
         Route::read("/v1/agents/{agent}/quarantine", "The tainted items: position, rules and length of each; with `id`, one item and its text", agents::quarantine)
             .query("id", "one item instead of the list", bodies.text("item"))
             .query("after", "`next` of the previous page", json!({"type": "string", "pattern": "^(m[.][0-9]{1,19}|p[.][A-Za-z0-9]*)?$"}))

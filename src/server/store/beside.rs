@@ -12,7 +12,7 @@ use super::db::{Binds, Rw, binds};
 use super::dump::{Broken, Dump};
 use super::fault::{Fault, FaultKind, Result};
 use super::heads::{head_of, last_inside};
-use super::ledger::{Entry, Written};
+use super::ledger::{Entry, Touched, Written};
 use super::owned::OWNED;
 use super::query::{Query, queries};
 use super::transaction::{Committed, Stream};
@@ -42,7 +42,11 @@ const SALTED_ROWS: u64 = 1_000;
 /// Maximum number of requests that give salts to the rows of one agent.
 const SALTINGS_MAX: u32 = 100_000;
 
+/// Name of the write that accepts a core.
+const ACCEPT: &str = "accept";
+
 queries! {
+    TOUCHED = "core_touched",
     APPEND = "ledger_append",
     SALT = "ledger_salt",
     CORE = "ledger_core",
@@ -164,7 +168,11 @@ async fn attempt<R: DeserializeOwned, T>(
 /// Returns the audit row of a write beside calls.
 fn event_of(scope: &Scope, what: &'static str) -> Event {
     let mut details = Map::new();
-    details.insert("beside".into(), what.into());
+    // The list of events leaves out the writes that no call makes, but shows what was accepted.
+    match what {
+        ACCEPT => details.insert("accepted".into(), "core".into()),
+        _ => details.insert("beside".into(), what.into()),
+    };
     Event {
         kind: EventType::Audit,
         details,
@@ -208,6 +216,19 @@ pub(super) async fn beside_at_once(
         Err(fault) if fault.raced() => Err(overtaken(what)),
         done => done,
     }
+}
+
+/// Lists an agent's core, as it is in the database, in an entry of its own. Returns `false` if the
+/// core does not have the revision `rev` any more, or if the agent is being moved.
+pub async fn accept_core(rw: &Rw, scope: &Scope, rev: &str) -> Result<bool> {
+    let binds = binds!(scope; rev);
+    let work = Beside { what: ACCEPT, writes: &["core_memory"], query: TOUCHED, binds };
+    beside(rw, scope, work, |rows: Vec<Touched>, written| {
+        let any = !rows.is_empty();
+        written.touched(rows)?;
+        Ok(any)
+    })
+    .await
 }
 
 /// Writes an event that is not part of a change of the agent's memory, as an entry of the ledger.

@@ -3,17 +3,18 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::change::kept_of;
 use super::db::{Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
 use super::ledger::Written;
 use super::query::queries;
-use vctx_core::ledger::{self, note::Head};
+use vctx_core::ledger::{self, CoreEntry, note::Head};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::Event;
-use vctx_core::memory::export::RowKind;
+use vctx_core::memory::export::{RowKind, exact};
 use vctx_core::memory::forget::tombstone_key;
 use vctx_core::memory::held;
 use vctx_core::memory::message::Message;
@@ -21,6 +22,7 @@ use vctx_core::trust::Scope;
 
 queries! {
     pub(super) LOAD = "core_load",
+    DESCRIBED = "core_described",
     CREATE = "core_create",
     LIST = "core_list",
     COUNT = "core_count",
@@ -64,6 +66,56 @@ pub struct Loaded {
 pub async fn load(ro: &Ro, scope: &Scope, replay_keys: &[&str]) -> Result<Loaded> {
     let binds = binds!(scope; replay_keys);
     Ok(ro.row(LOAD, binds).await?.unwrap_or(Loaded { core: None, replay: None }))
+}
+
+/// Number of entries among which one request looks for the newest that lists the core. Nearly every
+/// write lists it, so the first page is short.
+const DESCRIBED_ROWS: (u64, u64) = (16, 1_000);
+/// Maximum number of such requests for one core.
+const DESCRIBED_PAGES_MAX: u64 = 10_000;
+
+/// Larger than the number of every entry: the largest whole number that a double holds exactly.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// A core as it is in the database, and the newest entry of the ledger that lists it.
+#[derive(Debug)]
+pub struct DescribedCore {
+    /// The row of the core.
+    pub row: Map<String, Value>,
+    /// The entry; `None` if no entry lists the core.
+    pub entry: Option<CoreEntry>,
+}
+
+/// Loads a core with the newest entry of the ledger that lists it; `None` if the agent does not
+/// exist.
+pub async fn load_described(ro: &Ro, scope: &Scope) -> Result<Option<DescribedCore>> {
+    #[derive(Deserialize)]
+    struct Page {
+        core: Option<Box<RawValue>>,
+        entry: Option<Map<String, Value>>,
+        previous: Option<String>,
+        next: Option<u64>,
+    }
+    let mut before = NUMBER_MAX;
+    for page in 0..DESCRIBED_PAGES_MAX {
+        let limit = if page == 0 { DESCRIBED_ROWS.0 } else { DESCRIBED_ROWS.1 };
+        let binds = binds!(scope; before, limit);
+        let Some(page) = ro.row::<Page>(DESCRIBED, binds).await? else { return Ok(None) };
+        let Some(core) = page.core else { return Ok(None) };
+        if let (None, Some(next)) = (&page.entry, page.next) {
+            before = next;
+            continue;
+        }
+        let row = match exact(core.get()) {
+            Ok(Value::Object(row)) => row,
+            Ok(_) => return Err(Fault::new(FaultKind::Garbage, "a core that is no object")),
+            Err(why) => return Err(Fault::new(FaultKind::Garbage, format!("a core {why}"))),
+        };
+        let entry = page.entry.map(|entry| CoreEntry { entry, previous: page.previous });
+        return Ok(Some(DescribedCore { row, entry }));
+    }
+    let text = format!("no entry that lists the core in {DESCRIBED_PAGES_MAX} pages");
+    Err(Fault::new(FaultKind::Garbage, text))
 }
 
 /// Outcome of creating an agent.

@@ -61,6 +61,11 @@ impl Heads {
         self.secret.get()
     }
 
+    /// Returns whether an entry with this hash and code was written by a server with this secret.
+    pub fn is_coded(&self, hash: &str, code: &str) -> bool {
+        self.secret().is_none_or(|secret| secret.holds(hash, code))
+    }
+
     /// Notes entries of a ledger that no checkpoint has signed, and that this server has not
     /// written.
     pub fn found(&self, scope: &Scope, before: Head, after: Head) {
@@ -167,13 +172,39 @@ pub async fn last_head(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     Ok(last.and_then(|last| Some(Head { n: last.n?, hash: last.hash? })))
 }
 
-/// Reads the entries after a head, and returns the head of the last entry. Returns `None` if an
-/// entry does not follow from the one before it, or if `strict` is true and a server with the same
-/// secret has not written the entry.
+/// Reads the entries after a head, and returns the head of the last entry. Returns `None` if the
+/// ledger does not contain the head, if an entry does not follow from the one before it, or if
+/// `strict` is true and a server with the same secret has not written the entry.
 pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head, strict: bool) -> Result<Option<Head>> {
+    if from.n > 0 {
+        let binds = binds!(scope; after = from.n - 1, limit = 1_u64);
+        let found: Option<Head> = rw.row(ENTRIES, binds).await?;
+        if found.as_ref() != Some(from) {
+            return Ok(None);
+        }
+    }
+    folded(rw, scope, from, strict, u64::MAX).await
+}
+
+/// Returns whether the entries after the head `from` lead to the head `to`.
+pub async fn leads_to(rw: &Rw, scope: &Scope, from: &Head, to: &Head) -> Result<bool> {
+    Ok(folded(rw, scope, from, false, to.n).await?.as_ref() == Some(to))
+}
+
+/// Reads the entries after a head up to the number `most`.
+async fn folded(
+    rw: &Rw,
+    scope: &Scope,
+    from: &Head,
+    strict: bool,
+    most: u64,
+) -> Result<Option<Head>> {
     let mut head = from.clone();
     for _ in 0..ENTRY_PAGES_MAX {
-        let binds = binds!(scope; after = head.n, limit = ENTRY_ROWS);
+        if head.n >= most {
+            return Ok(Some(head));
+        }
+        let binds = binds!(scope; after = head.n, limit = ENTRY_ROWS.min(most - head.n));
         let rows: Vec<serde_json::Map<String, serde_json::Value>> = rw.rows(ENTRIES, binds).await?;
         let full = rows.len() as u64 == ENTRY_ROWS;
         for row in rows {
@@ -184,7 +215,7 @@ pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head, strict: bool) -> Resul
                 return Ok(None);
             }
             let code = row.get("code").and_then(serde_json::Value::as_str).unwrap_or_default();
-            if strict && rw.heads.secret().is_some_and(|secret| !secret.holds(&hash, code)) {
+            if strict && !rw.heads.is_coded(&hash, code) {
                 return Ok(None);
             }
             head = Head { n, hash };

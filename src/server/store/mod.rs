@@ -38,8 +38,8 @@ mod why;
 mod writable;
 
 pub use self::core::{
-    Created, DeadChain, Loaded, Replay, agents_of, create, dead_chains, events, list, load,
-    load_context, versions,
+    Created, DeadChain, DescribedCore, Loaded, Replay, agents_of, create, dead_chains, events,
+    list, load, load_context, load_described, versions,
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
@@ -47,7 +47,7 @@ pub use archive::{
     passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
     vector_rows, vector_setting, worded, write_setting,
 };
-pub use beside::{adopt, note};
+pub use beside::{accept_core, adopt, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
@@ -58,7 +58,7 @@ pub use forget::{
     forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
     standing, stored_answers, summaries, threaded,
 };
-pub use heads::{Heads, Unsigned, fold_on, last_head};
+pub use heads::{Heads, Unsigned, fold_on, last_head, leads_to};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::check_ledger;
 pub use limits::ALL as LIMITS;

@@ -610,6 +610,10 @@ class AsyncAgent:
         """The differences between all rows of the agent and the agent's ledger."""
         return await self._client._json("GET", f"{self._path}/ledger")
 
+    async def accept_core(self, rev: str) -> t.Json:
+        """Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`."""
+        return await self._client._json("POST", f"{self._path}/ledger", {"accept": "core", "_rev": rev})
+
     async def history(self, from_version: int = 1, limit: int | None = None) -> t.History:
         """A page of copies of system text, blocks and summary."""
         query = {"from_version": from_version, "limit": limit}

@@ -610,6 +610,10 @@ class Agent:
         """The differences between all rows of the agent and the agent's ledger."""
         return self._client._json("GET", f"{self._path}/ledger")
 
+    def accept_core(self, rev: str) -> t.Json:
+        """Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`."""
+        return self._client._json("POST", f"{self._path}/ledger", {"accept": "core", "_rev": rev})
+
     def history(self, from_version: int = 1, limit: int | None = None) -> t.History:
         """A page of copies of system text, blocks and summary."""
         query = {"from_version": from_version, "limit": limit}

@@ -194,6 +194,12 @@ class MoveBusy(Refused):
     CODE = "MOVE_BUSY"
 
 
+class LedgerContradicted(Refused):
+    """Somebody changed the memory in the database: see `vctx verify`."""
+
+    CODE = "LEDGER_CONTRADICTED"
+
+
 class BlockExists(Refused):
     """A block of that name exists already."""
 
