@@ -96,6 +96,8 @@ pub struct Verdict {
     pub signed: Value,
     /// Agents with a signed ledger that are not in the database.
     pub missing: Vec<Value>,
+    /// Agents that are gone, and whose tombstone is missing or false.
+    pub tombstones: Vec<Value>,
     /// Public key of the server's checkpoints; null if it was not asked for.
     pub key: Value,
 }
@@ -123,6 +125,7 @@ impl Verdict {
     /// Whether all agents and the receipt passed the verification.
     pub fn holds(&self) -> bool {
         self.missing.is_empty()
+            && self.tombstones.is_empty()
             && self.reports.iter().all(Checked::holds)
             && self.proof.as_ref().is_none_or(Proof::holds)
     }
@@ -144,7 +147,7 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         Some(path) => Some(receipt(path, &mut trust)?),
         None => None,
     };
-    let (mut reports, mut missing, mut key) = (Vec::new(), Vec::new(), Value::Null);
+    let (mut reports, mut ledgers) = (Vec::new(), Value::Null);
     match &verify.export {
         Some(path) => {
             reports.push(verify_saved::checked(path, check.as_mut(), &trust)?);
@@ -163,9 +166,7 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         }
     }
     if verify.export.is_none() && verify.agent.is_none() && check.is_none() {
-        let ledgers = verify.target.client().ledgers().await?;
-        missing = ledgers["missing"].as_array().cloned().unwrap_or_default();
-        key = ledgers["key"].clone();
+        ledgers = verify.target.client().ledgers().await?;
     }
     same_agent(check.as_ref(), &reports)?;
     let mut proof = check.map(ReceiptCheck::finish);
@@ -173,7 +174,10 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         trust.check_receipt(proof);
     }
     let signed = proof.as_ref().map(|_| trust.receipt_told()).unwrap_or_default();
-    let verdict = Verdict { reports, proof, signed, missing, key };
+    let listed = |name: &str| ledgers[name].as_array().cloned().unwrap_or_default();
+    let (missing, tombstones) = (listed("missing"), listed("tombstones"));
+    let verdict =
+        Verdict { reports, proof, signed, missing, tombstones, key: ledgers["key"].clone() };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
@@ -297,7 +301,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
         })
     });
     let mut told = json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing,
-        "receipt": proof});
+        "tombstones": verdict.tombstones, "receipt": proof});
     if !verdict.key.is_null() {
         told["key"] = verdict.key.clone();
     }
@@ -328,11 +332,16 @@ pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
     }
     for one in &verdict.missing {
         lines.push(format!(
-            "{}: MISSING. Its ledger was signed up to entry {} at {}, but the database has no such agent",
+            "{}: MISSING. Its ledger was signed up to entry {} at {}, but it {}",
             output::field(one, "/agent"),
             one["entries"],
-            output::field(one, "/at")
+            output::field(one, "/at"),
+            output::field(one, "/what")
         ));
+    }
+    for one in &verdict.tombstones {
+        let text = |name: &str| output::field(one, name);
+        lines.push(format!("{}: GONE, but the agent {}", text("/agent"), text("/what")));
     }
     if let Some(proof) = &verdict.proof {
         lines.extend(proof_lines(proof, &verdict.signed, item));

@@ -156,6 +156,7 @@ mod tests {
                 proof: None,
                 signed: Value::Null,
                 missing: Vec::new(),
+                tombstones: Vec::new(),
                 key: Value::Null,
             },
             None,
@@ -179,6 +180,7 @@ mod tests {
             proof: None,
             signed: Value::Null,
             missing: Vec::new(),
+            tombstones: Vec::new(),
             key: Value::Null,
         };
         assert!(verdict_text(&verdict, None).contains(

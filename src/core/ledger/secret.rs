@@ -24,16 +24,17 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Returns the code of an entry with the given hash: the first bytes of HMAC-SHA-256 (RFC 2104)
-    /// of the hash in hex, in base64 without padding.
-    pub fn code(&self, hash: &str) -> String {
-        let code = hmac::sign(&self.0, hash.as_bytes());
+    /// Returns the code of an entry with the given hash in hex, or of another text: the first bytes
+    /// of HMAC-SHA-256 (RFC 2104) of the text, in base64 without padding. Other texts than hashes
+    /// begin with words that say what they are.
+    pub fn code(&self, text: &str) -> String {
+        let code = hmac::sign(&self.0, text.as_bytes());
         URL_SAFE_NO_PAD.encode(&code.as_ref()[..CODE_BYTES])
     }
 
-    /// Returns whether a code is the one of the entry with the given hash.
-    pub fn holds(&self, hash: &str, code: &str) -> bool {
-        self.code(hash) == code
+    /// Returns whether a code is the one of the entry with the given hash, or of another text.
+    pub fn holds(&self, text: &str, code: &str) -> bool {
+        self.code(text) == code
     }
 }
 

@@ -7,12 +7,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::event::named;
-use super::receipt::sha256;
+use super::receipt::{canonical_json, sha256};
+use crate::ledger::note::Head;
 
-/// Returns the key of the row that records the forget operation for a whole agent. An agent has one
-/// such row, which is never removed.
+/// Returns the key of the tombstone: the row that records the forget operation for a whole agent. An
+/// agent has one such row, which is never removed.
 pub fn tombstone_key(agent_id: &str) -> String {
     sha256(&format!("vctx forgotten agent 1\0{agent_id}"))
+}
+
+/// Returns the text that the code of a tombstone covers: `vctx forgotten agent 1`, a zero byte, and
+/// the canonical JSON of the row without its code and without null attributes.
+pub fn coded_text(tombstone: &Map<String, Value>) -> String {
+    let covered = tombstone
+        .iter()
+        .filter(|(name, value)| !value.is_null() && !["_id", "_rev", "code"].contains(&&***name));
+    let covered: Map<String, Value> =
+        covered.map(|(name, value)| (name.clone(), value.clone())).collect();
+    format!("vctx forgotten agent 1\0{}", canonical_json(&Value::Object(covered)))
+}
+
+/// The manifests that stay after a whole agent was forgotten: those of the agent's earlier forget
+/// operations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptManifests {
+    /// Number of these manifests.
+    pub count: u64,
+    /// SHA-256, in hex, of their items in the form of the ledger, in order, each with a line end.
+    pub digest: String,
 }
 
 /// The row `forgets/{key}`: the state of a forget operation while it is under way, and the manifest
@@ -79,6 +101,15 @@ pub struct Forgetting {
     pub touched_ms: u64,
     /// Head of the agent's hash chain, if the whole agent is forgotten.
     pub chain: Option<Value>,
+    /// The last entry of the agent's ledger, if the whole agent is forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Head>,
+    /// The other manifests of an agent that was forgotten as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptManifests>,
+    /// Code of a tombstone, made with the secret of the database's servers; see [`coded_text`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Key of the stored answer to the forget operation's request.
     pub answer_key: String,
     /// Hash of the request, so that another request with the same idempotency key is refused. The

@@ -231,6 +231,9 @@ pub(super) fn thinned(
     state: &State,
 ) -> io::Result<File> {
     let mut kept: BTreeSet<u64> = state.signed.values().map(|signed| signed.number).collect();
+    // The last entries of agents that are gone.
+    let former = state.signed.values().filter_map(|signed| signed.former.as_ref());
+    kept.extend(former.map(|(_, number)| *number));
     kept.extend(lines.last_key_value().map(|(number, _)| *number));
     kept.extend(lines.iter().filter(|(_, line)| changes_key(line)).map(|(number, _)| *number));
     // A witness needs each checkpoint after the newest one that it has cosigned.

@@ -40,6 +40,9 @@ const COSIGNATURES_KEPT: usize = 64;
 pub struct Signed {
     /// The newest entry; `None` if the agent was forgotten or moved away.
     pub head: Option<Head>,
+    /// The newest entry before the agent was forgotten or moved away, and the number of its
+    /// checkpoint. An agent that comes back must have this entry.
+    former: Option<(Head, u64)>,
     /// Time of the checkpoint, ISO 8601.
     pub at: String,
     /// Number of the checkpoint.
@@ -50,6 +53,13 @@ pub struct Signed {
     bytes: u64,
     /// The checkpoint as a prompt names it.
     mark: Arc<str>,
+}
+
+impl Signed {
+    /// Returns the newest signed entry, even if the agent is gone.
+    pub fn last(&self) -> Option<&Head> {
+        self.head.as_ref().or(self.former.as_ref().map(|(head, _)| head))
+    }
 }
 
 /// The checkpoints of one server.
@@ -149,6 +159,13 @@ impl Checkpoints {
         let state = self.state.lock().expect("no holder panics");
         let there = state.signed.iter().filter(|(_, signed)| signed.head.is_some());
         there.map(|(agent, _)| agent.clone()).collect()
+    }
+
+    /// Returns the keys of all agents whose newest statement is that they are gone, in order.
+    pub fn gone(&self) -> Vec<String> {
+        let state = self.state.lock().expect("no holder panics");
+        let gone = state.signed.iter().filter(|(_, signed)| signed.head.is_none());
+        gone.map(|(agent, _)| agent.clone()).collect()
     }
 
     /// Whether the agent's ledger contradicted the last signed head.
@@ -336,7 +353,12 @@ impl State {
         self.bytes += bytes;
         for one in checkpoint.heads {
             let (at, mark) = (checkpoint.at.clone(), Arc::clone(&mark));
-            let signed = Signed { head: one.head, at, number, position, bytes, mark };
+            let former = self.signed.remove(&one.agent).filter(|_| one.head.is_none());
+            let former = former.and_then(|signed| match signed.head {
+                Some(head) => Some((head, signed.number)),
+                None => signed.former,
+            });
+            let signed = Signed { head: one.head, former, at, number, position, bytes, mark };
             self.signed.insert(one.agent, signed);
         }
     }

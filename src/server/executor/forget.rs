@@ -7,19 +7,18 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::executor::Executor;
-use super::forget_preview::whole_preview;
-use super::kernel::{leaving, no_agent, patience};
-use super::request::{CallRequest, Guard, ReplayKeys, key_of, request_hash_of, whose};
+use super::kernel::patience;
+use super::request::{CallRequest, Guard, ReplayKeys, key_of, whose};
 use crate::executor::limits::ATTEMPTS_MAX;
 use crate::limits::FORGET_SCAN_ROWS;
 use crate::store::{self, DueForgetting, Sought};
-use vctx_base::clock::{self, iso8601};
+use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{FORGET_MESSAGES_MAX, FORGET_ROWS};
 use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion, tombstone_key};
+use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion};
 use vctx_core::policy::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, paired_with};
 use vctx_core::search::escaped;
 use vctx_core::tools::{Forget, ForgetStep, Tool};
@@ -107,7 +106,7 @@ impl Executor {
     }
 
     /// Runs the steps of a forget operation until it is done or the call's time is over.
-    async fn go_on(
+    pub(super) async fn go_on(
         &self,
         principal: &Principal,
         agent: &str,
@@ -156,21 +155,6 @@ impl Executor {
             }
         }
         Err(Error::new(Code::Internal, format!("more than {FORGET_STEPS_MAX} steps")))
-    }
-
-    /// Ends a forget operation because another one has forgotten the whole agent.
-    async fn end_with_agent(&self, scope: &Scope, key: &str, gone: Error) -> Result<Forgetting> {
-        let tomb = tombstone_key(scope.key());
-        if self.kernel.read(|ro| store::forgetting(ro, scope, &tomb)).await?.is_none() {
-            return Err(gone);
-        }
-        let row = self.kernel.read(|ro| store::forgetting(ro, scope, key)).await?;
-        let mut row = row.ok_or(gone)?;
-        let at = row.step;
-        row.step += 1;
-        row.end(&iso8601(self.kernel.clock.unix_ms()));
-        self.kernel.write(|rw| store::note_rows(rw, scope, &row, at)).await?;
-        Ok(row)
     }
 
     async fn step(&self, principal: &Principal, agent: &str, key: &str) -> Result<()> {
@@ -432,78 +416,6 @@ impl Executor {
         Ok(look)
     }
 
-    /// Forgets a whole agent: first removes the agent's core, then the agent's other rows. Once the
-    /// core is removed, no call can read or write the agent.
-    async fn forget_whole(
-        &self,
-        request: &CallRequest,
-        scope: &Scope,
-        dry_run: bool,
-    ) -> Result<Value> {
-        if dry_run {
-            let (core, _) = self.kernel.fresh(scope, &[], patience()).await?;
-            return Ok(whole_preview(scope, &core));
-        }
-        let (key, _) = key_of(request, || self.kernel.ids.key())?;
-        let keys = ReplayKeys::of(scope, &key);
-        super::request::check_guarded(request)?;
-        let now = self.kernel.clock.unix_ms();
-        let row = Forgetting {
-            key: tombstone_key(scope.key()),
-            agent_id: scope.key().to_owned(),
-            tenant: scope.tenant().to_owned(),
-            what: "agent".into(),
-            phase: Phase::Rows,
-            by: json!(request.principal.actor),
-            begun_at: iso8601(now),
-            touched_ms: now,
-            answer_key: keys.key.clone(),
-            request_hash: request_hash_of(request),
-            ..Forgetting::default()
-        };
-        let rev = match &request.guard {
-            Some(Guard::Rev(rev)) => Some(rev.as_str()),
-            Some(Guard::Any | Guard::Absent) | None => None,
-        };
-        let begun = self.kernel.write(|rw| store::forget_agent(rw, scope, &row, rev)).await?;
-        self.kernel.cores.drop(scope.key());
-        let replayed = match (&begun.seen, begun.done, &begun.rev) {
-            (Some(seen), ..) if keys.all().contains(&&*seen.answer_key) => true,
-            (Some(_), ..) | (None, false, None) => return Err(no_agent()),
-            (None, true, _) => false,
-            (None, false, Some(_)) if begun.moving => return Err(leaving()),
-            (None, false, Some(now)) => {
-                let text = "the memory changed since the given revision: check again what will be removed, and send the new _rev";
-                return Err(Error::new(Code::RevisionStale, text).with("_rev", now.as_str()));
-            }
-        };
-        tracing::info!(agent = request.agent, replayed, "a whole agent is forgotten");
-        let row = self.go_on(&request.principal, &request.agent, scope, &row.key).await?;
-        let mut told = Value::Object(row.manifest());
-        told["agent"] = scope.agent().into();
-        told["replayed"] = replayed.into();
-        Ok(told)
-    }
-
-    /// Removes a batch of rows of a whole agent; the step that finds no rows ends the forget
-    /// operation.
-    async fn rows_step(&self, scope: &Scope, mut row: Forgetting) -> Result<()> {
-        let gone = self.kernel.write(|rw| store::forget_rows(rw, scope)).await?;
-        let at = row.step;
-        row.step += 1;
-        row.touched_ms = self.kernel.clock.unix_ms();
-        let none = gone.values().all(|count| *count == 0);
-        for (collection, count) in gone {
-            row.count(&collection, count);
-        }
-        if none {
-            row.end(&iso8601(row.touched_ms));
-        }
-        // If another server has already recorded this step, the number of rows that it recorded
-        // stays.
-        self.kernel.write(|rw| store::note_rows(rw, scope, &row, at)).await?;
-        Ok(())
-    }
 }
 
 /// Returns a text in its plain form and, if it differs, in its form inside a JSON string.

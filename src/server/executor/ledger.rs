@@ -1,6 +1,5 @@
 //! Compares the rows of agents with their ledgers, and signs the heads of the ledgers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +8,6 @@ use serde_json::{Value, json};
 use super::Executor;
 use super::export::{Exported, READ_AGAIN};
 use super::kernel::{no_agent, patience};
-use super::moving::Home;
 use crate::checkpoints::{Checkpoints, Signed};
 use crate::store::{self, Broken, Unsigned, check_ledger, fold_on, last_head};
 use vctx_base::clock::iso8601;
@@ -20,11 +18,6 @@ use vctx_core::memory::change::Part;
 use vctx_core::memory::prompt::Prompt;
 use vctx_core::proof::Differs;
 use vctx_core::trust::{Actor, Principal, Scope, admit};
-
-/// Number of agents that one request lists when the signed agents are compared with the database.
-const LISTED_AGENTS: u64 = 5_000;
-/// Maximum number of such requests.
-const LISTED_PAGES_MAX: usize = 10_000;
 
 impl Executor {
     /// Reads all rows of an agent from one snapshot, and returns the differences from the agent's
@@ -46,9 +39,11 @@ impl Executor {
         let before = ttl.map(|_| self.retention.before(now_ms)).unwrap_or_default();
         // The signed head is read before the snapshot, so the snapshot must contain its entry.
         let signed = self.kernel.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
-        let own = signed.as_ref().and_then(|signed| signed.head.clone());
-        // Entries that are not signed yet must have a code.
-        let coded_after = own.as_ref().map(|head| head.n);
+        let own = signed.as_ref().and_then(|signed| signed.last().cloned());
+        // Entries that are not signed yet must have a code. An agent that has come back has entries
+        // of another database.
+        let coded_after = signed.as_ref().and_then(|signed| signed.head.as_ref());
+        let coded_after = coded_after.map(|head| head.n);
         let coded_after = coded_after.filter(|_| !self.kernel.is_lenient.load(Ordering::Relaxed));
         let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
@@ -146,63 +141,6 @@ impl Executor {
         transfers.export(&scope, spooled, proof.as_ref())
     }
 
-    /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
-    /// that have a signed head but are not in the database.
-    pub async fn ledgers(&self, principal: &Principal) -> Result<Value> {
-        let Some(checkpoints) = &self.kernel.checkpoints else {
-            return Ok(json!({"key": null, "signed": 0, "missing": []}));
-        };
-        let tenant = principal.tenant.as_str();
-        let of_tenant =
-            |key: &String| key.split_once(':').map_or("", |(tenant, _)| tenant) == tenant;
-        let mut missing: BTreeSet<String> =
-            checkpoints.agents().into_iter().filter(of_tenant).collect();
-        let count = missing.len();
-        let mut after = String::new();
-        for _ in 0..LISTED_PAGES_MAX {
-            let page =
-                self.kernel.read(|ro| store::list(ro, tenant, &after, LISTED_AGENTS)).await?;
-            for agent in &page {
-                let key = agent["_key"].as_str().unwrap_or_default();
-                missing.remove(key);
-                after = key.to_owned();
-            }
-            if (page.len() as u64) < LISTED_AGENTS {
-                break;
-            }
-        }
-        // An agent that was removed meanwhile is signed as gone now.
-        self.sign_heads().await?;
-        let mut elsewhere = BTreeSet::new();
-        for key in &missing {
-            if self.is_elsewhere(key).await? {
-                elsewhere.insert(key.clone());
-            }
-        }
-        missing.retain(|key| !elsewhere.contains(key));
-        let missing: Vec<Value> = missing
-            .iter()
-            .filter_map(|key| Some((key, checkpoints.signed(key)?)))
-            .filter(|(_, signed)| signed.head.is_some())
-            .map(|(key, signed)| {
-                let mut told = signed_told(&signed);
-                told["agent"] = key.rsplit(':').next().unwrap_or_default().into();
-                told
-            })
-            .collect();
-        Ok(json!({"key": checkpoints.public_key(), "signed": count, "missing": missing}))
-    }
-
-    /// Returns whether the directory says that another database has the agent.
-    async fn is_elsewhere(&self, key: &str) -> Result<bool> {
-        if matches!(self.directory.home, Home::None) {
-            return Ok(false);
-        }
-        let scope = scope_of(key)?;
-        let found = self.kernel.read(|ro| store::located(ro, &scope)).await?;
-        Ok(found.row.is_some_and(|row| row.place != self.directory.place))
-    }
-
     /// Signs the heads of all ledgers that this server has written since the last call. A ledger
     /// that contradicts its last signed head is reported, and gets no further signature.
     pub async fn sign_heads(&self) -> Result<()> {
@@ -234,8 +172,7 @@ impl Executor {
             if checkpoints.is_broken(key) {
                 continue;
             }
-            let signed = checkpoints.signed(key).and_then(|signed| signed.head);
-            match self.continued(key, signed, one).await {
+            match self.continued(key, checkpoints.signed(key), one).await {
                 Ok(Some(head)) => heads.push(SignedHead { agent: key.clone(), head: Some(head) }),
                 Ok(None) => {
                     checkpoints.note_broken(key);
@@ -271,8 +208,14 @@ impl Executor {
 
 impl Executor {
     /// Finds the ledgers that do not end with the signed head: those whose last entries were not
-    /// signed before the server ended, and those that were cut meanwhile.
+    /// signed before the server ended, and those that were cut meanwhile. If the secret is new, an
+    /// earlier program version wrote the tombstones without a code.
     async fn find_unsigned(&self, checkpoints: &Checkpoints) -> Result<()> {
+        let is_lenient = self.kernel.is_lenient.load(Ordering::Relaxed);
+        for key in checkpoints.gone().into_iter().filter(|_| is_lenient) {
+            let scope = scope_of(&key)?;
+            self.kernel.patiently(|| store::seal_earlier(&self.kernel.rw, &scope)).await?;
+        }
         for key in checkpoints.agents() {
             let Some(signed) = checkpoints.signed(&key).and_then(|signed| signed.head) else {
                 continue;
@@ -286,24 +229,28 @@ impl Executor {
         Ok(())
     }
 
-    /// Returns the head to sign for an agent, or `None` if its ledger does not continue the signed
-    /// head. Without a signed head, the ledger is taken as it is.
+    /// Returns the head to sign for an agent, or `None` if its ledger does not continue the head that
+    /// was signed last. Without such a head, the ledger is taken as it is.
     async fn continued(
         &self,
         key: &str,
-        signed: Option<Head>,
+        signed: Option<Signed>,
         one: &Unsigned,
     ) -> Result<Option<Head>> {
-        let signed = match signed {
+        let is_back = signed.as_ref().is_some_and(|signed| signed.head.is_none());
+        let signed = match signed.and_then(|signed| signed.last().cloned()) {
             None => return Ok(Some(one.after.clone())),
             Some(signed) if one.whole && signed == one.before => {
                 return Ok(Some(one.after.clone()));
             }
             Some(signed) => signed,
         };
-        // Another server, or this one before a restart, has written entries in between.
+        // Another server, or this one before a restart, has written entries in between. An agent
+        // that has come back has entries of another database, whose servers may have another
+        // secret.
         let scope = scope_of(key)?;
-        let (rw, strict) = (&self.kernel.rw, !self.kernel.is_lenient.load(Ordering::Relaxed));
+        let strict = !is_back && !self.kernel.is_lenient.load(Ordering::Relaxed);
+        let rw = &self.kernel.rw;
         let folded = self.kernel.patiently(|| fold_on(rw, &scope, &signed, strict)).await?;
         match folded {
             Some(head) if head.n >= one.after.n => Ok(Some(head)),
@@ -322,13 +269,13 @@ impl Executor {
     }
 }
 
-fn scope_of(key: &str) -> Result<Scope> {
+pub(super) fn scope_of(key: &str) -> Result<Scope> {
     let (tenant, agent) = key.split_once(':').unwrap_or(("", key));
     let actor = Actor { uid: 0, pid: 0, label: None };
     admit(&Principal { actor, tenant: tenant.to_owned() }, agent)
 }
 
-fn signed_told(signed: &Signed) -> Value {
+pub(super) fn signed_told(signed: &Signed) -> Value {
     let head = signed.head.as_ref();
     json!({"entries": head.map(|head| head.n), "head": head.map(|head| &head.hash),
         "at": signed.at, "checkpoint": signed.number})

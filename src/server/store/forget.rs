@@ -10,6 +10,7 @@ use super::db::{Binds, Ro, Rw, binds};
 use super::fault::Result;
 use super::ledger::{Written, salt};
 use super::query::queries;
+use super::tombstone::{last_of, seal};
 use super::transaction::Stream;
 use crate::limits::FORGET_SCAN_ROWS;
 use vctx_core::ledger::LocalKind;
@@ -29,6 +30,8 @@ const FORGET_QUOTES_MAX: u64 = 1_000;
 const FORGET_ENDS_CHARS: u64 = 1 << 20;
 /// Number of rows of each collection that one request removes while a whole agent is forgotten.
 const FORGET_AGENT_ROWS: u64 = 500;
+/// Maximum number of attempts to forget a whole agent that other calls change meanwhile.
+const FORGET_RACES_MAX: u32 = 64;
 /// Maximum number of manifests in one answer.
 const FORGET_LISTED: u64 = 200;
 
@@ -243,6 +246,15 @@ pub async fn forgetting(ro: &Ro, scope: &Scope, key: &str) -> Result<Option<Forg
     ro.row(LOAD, binds!(scope; key)).await
 }
 
+/// Returns a forget operation by its key, as the write socket sees it.
+pub(super) async fn forgetting_in(
+    rw: &Rw,
+    scope: &Scope,
+    key: &str,
+) -> Result<Option<Forgetting>> {
+    rw.row(LOAD, binds!(scope; key)).await
+}
+
 /// Returns the manifests of an agent's forget operations.
 pub async fn forgettings(ro: &Ro, scope: &Scope) -> Result<Vec<Forgetting>> {
     ro.rows(LIST, binds!(scope; limit = FORGET_LISTED)).await
@@ -347,16 +359,27 @@ fn marks(rw: &Rw, scope: &Scope, row: &Forgetting, at: Option<u64>) -> Binds {
     binds!(scope; row, at, sync = rw.sync)
 }
 
-/// Removes the core of an agent, and records that its other rows must be removed.
+/// Removes the core of an agent, and writes the tombstone, which says that its other rows must be
+/// removed. Without a revision, the core is removed as it is.
 pub async fn forget_agent(
     rw: &Rw,
     scope: &Scope,
     row: &Forgetting,
     rev: Option<&str>,
 ) -> Result<AgentForgotten> {
-    let found: Option<AgentForgotten> =
-        rw.row(AGENT, binds!(scope; row, rev, sync = rw.sync)).await?;
-    let found = found.unwrap_or_default();
+    let mut found = AgentForgotten::default();
+    for _ in 0..FORGET_RACES_MAX {
+        let mut row = row.clone();
+        let last = last_of(rw, scope).await?;
+        let now = last.map(|last| last.noted_in(&mut row));
+        seal(rw, &mut row);
+        let binds = binds!(scope; row, rev = rev.or(now.as_deref()), sync = rw.sync);
+        found = rw.row(AGENT, binds).await?.unwrap_or_default();
+        let raced = !found.done && !found.moving && found.seen.is_none() && found.rev.is_some();
+        if rev.is_some() || !raced {
+            break;
+        }
+    }
     if found.done {
         rw.heads.gone(scope);
     }

@@ -28,7 +28,7 @@ const PAGES_MAX: usize = 1_000_000;
 /// Number of stored result lists that one request returns.
 const LOCAL_ROWS: u64 = 200;
 /// Number of parts of documents, or of forget operations, that one request returns.
-const LOCAL_LARGE_ROWS: u64 = 16;
+pub(super) const LOCAL_LARGE_ROWS: u64 = 16;
 
 queries! {
     RECALL = "ledger_recall",
@@ -37,7 +37,7 @@ queries! {
     TOOL_SETS = "ledger_tool_sets",
     LISTS = "ledger_pages",
     PARTS = "ledger_parts",
-    FORGETTINGS = "ledger_forgettings",
+    pub(super) FORGETTINGS = "ledger_forgettings",
     MARKS = "ledger_marks",
 }
 

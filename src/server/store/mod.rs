@@ -30,6 +30,7 @@ mod schedule;
 mod score;
 mod setup;
 mod thread;
+mod tombstone;
 mod trace;
 mod transaction;
 mod trips;
@@ -98,6 +99,9 @@ pub use setup::{
     set_up, version_or_none,
 };
 pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
+pub use tombstone::{
+    OtherManifests, Remains, is_sealed, other_manifests, remains, seal, seal_earlier,
+};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

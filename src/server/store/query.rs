@@ -40,6 +40,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         moving::ALL,
         message::ALL,
         thread::ALL,
+        tombstone::ALL,
         recall::ALL,
         recall_vectors::ALL,
         retention::ALL,

@@ -1,0 +1,185 @@
+//! Tombstones: the rows of `forgets` that say that a whole agent was forgotten. A tombstone has a
+//! code, which only the servers of the database can make, because no ledger describes it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::db::{Rw, binds};
+use super::dump::Page;
+use super::fault::Result;
+use super::forget::{forgetting_in, note_rows};
+use super::ledger_check::{FORGETTINGS, LOCAL_LARGE_ROWS};
+use super::query::queries;
+use vctx_core::ledger::note::Head;
+use vctx_core::ledger::{Item, LocalKind};
+use vctx_core::memory::forget::{Forgetting, KeptManifests, Phase, coded_text, tombstone_key};
+use vctx_core::memory::receipt::sha256;
+use vctx_core::trust::Scope;
+
+queries! {
+    LAST = "forget_last",
+    GONE = "ledger_gone",
+}
+
+/// Maximum number of pages of an agent's manifests.
+const MANIFEST_PAGES_MAX: usize = 100_000;
+
+/// What a tombstone says about its agent.
+#[derive(Debug, Deserialize)]
+pub(super) struct Last {
+    rev: String,
+    chain: Value,
+    n: Option<u64>,
+    hash: Option<String>,
+}
+
+impl Last {
+    /// Notes the state of the agent in a tombstone, and returns the revision of the core.
+    pub(super) fn noted_in(self, row: &mut Forgetting) -> String {
+        row.chain = Some(self.chain);
+        row.last = self.n.zip(self.hash).map(|(n, hash)| Head { n, hash });
+        self.rev
+    }
+}
+
+/// Returns what a tombstone says about an agent; `None` if there is no such agent.
+pub(super) async fn last_of(rw: &Rw, scope: &Scope) -> Result<Option<Last>> {
+    rw.row(LAST, binds!(scope;)).await
+}
+
+/// Gives a tombstone its code, if the server has the secret of the database.
+pub fn seal(rw: &Rw, row: &mut Forgetting) {
+    let text = json!(row).as_object().map(coded_text).unwrap_or_default();
+    row.code = rw.heads.secret().map(|secret| secret.code(&text));
+}
+
+/// Returns whether a tombstone has a code of the database's secret.
+pub fn is_sealed(rw: &Rw, row: &Forgetting) -> bool {
+    json!(row).as_object().is_some_and(|row| holds(rw, row))
+}
+
+fn holds(rw: &Rw, row: &Map<String, Value>) -> bool {
+    let code = row.get("code").and_then(Value::as_str).unwrap_or_default();
+    rw.heads.secret().is_some_and(|secret| secret.holds(&coded_text(row), code))
+}
+
+/// The manifests of an agent's forget operations, except the tombstone.
+#[derive(Debug, Default)]
+pub struct OtherManifests {
+    /// Number and digest of all of them.
+    pub kept: KeptManifests,
+    /// Those that have not ended.
+    pub unended: Vec<Forgetting>,
+}
+
+/// Reads the manifests of an agent's forget operations, except the tombstone.
+pub async fn other_manifests(rw: &Rw, scope: &Scope) -> Result<OtherManifests> {
+    let mut others = OtherManifests::default();
+    let (own, mut items) = (tombstone_key(scope.key()), String::new());
+    let mut after = json!("");
+    for _ in 0..MANIFEST_PAGES_MAX {
+        let binds = binds!(scope; after, limit = LOCAL_LARGE_ROWS);
+        let page: Option<Page> = rw.row(FORGETTINGS, binds).await?;
+        let Some(page) = page else { break };
+        for row in &page.rows {
+            let row: Map<String, Value> = serde_json::from_str(row.get()).unwrap_or_default();
+            if row.get("_key").is_some_and(|key| *key == own) {
+                continue;
+            }
+            others.kept.count += 1;
+            if row.get("phase") != Some(&json!(Phase::Done)) {
+                others.unended.extend(serde_json::from_value(row.clone().into()));
+            }
+            let item = Item::of_local(LocalKind::Forgettings, row, scope);
+            items += &item.map_or_else(|why| why, |item| item.to_string());
+            items.push('\n');
+        }
+        match page.last {
+            Value::Null => break,
+            last => after = last,
+        }
+    }
+    others.kept.digest = sha256(&items);
+    Ok(others)
+}
+
+/// What the database says about an agent that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// The agent has a core.
+    Core,
+    /// The agent has moved away.
+    Departure,
+    /// A server with the secret of the database forgot the whole agent.
+    Tombstone,
+    /// The agent has a tombstone that no server with the secret wrote, or that was changed.
+    Forged,
+    /// The manifests of the agent's forget operations are not those that the tombstone names.
+    Manifests,
+    /// There is nothing.
+    Nothing,
+}
+
+#[derive(Deserialize)]
+struct Gone {
+    there: bool,
+    departed: bool,
+    tombstone: Option<Map<String, Value>>,
+    others: bool,
+}
+
+/// Returns what the database says about each of the given agents.
+pub async fn remains(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Remains>> {
+    let agents: Vec<Value> = scopes
+        .iter()
+        .map(|scope| json!({"key": scope.key(), "tombstone": tombstone_key(scope.key())}))
+        .collect();
+    let found: Vec<Gone> = rw.rows(GONE, binds!(none; agents)).await?;
+    let mut remains = Vec::with_capacity(found.len());
+    for (scope, found) in scopes.iter().zip(found) {
+        remains.push(match found {
+            Gone { there: true, .. } => Remains::Core,
+            Gone { tombstone: Some(row), others, .. } => {
+                tombstone_of(rw, scope, &row, others).await?
+            }
+            Gone { departed: true, .. } => Remains::Departure,
+            Gone { .. } => Remains::Nothing,
+        });
+    }
+    Ok(remains)
+}
+
+async fn tombstone_of(
+    rw: &Rw,
+    scope: &Scope,
+    row: &Map<String, Value>,
+    others: bool,
+) -> Result<Remains> {
+    let is_own = row.get("agent_id").is_some_and(|agent| agent == scope.key());
+    if rw.heads.secret().is_some() && !(is_own && holds(rw, row)) {
+        return Ok(Remains::Forged);
+    }
+    let parsed: Option<Forgetting> = serde_json::from_value(row.clone().into()).ok();
+    let kept = parsed.filter(Forgetting::is_done).map(|row| row.kept.unwrap_or_default());
+    let Some(kept) = kept.filter(|kept| others || kept.count > 0) else {
+        return Ok(Remains::Tombstone);
+    };
+    Ok(match other_manifests(rw, scope).await?.kept == kept {
+        true => Remains::Tombstone,
+        false => Remains::Manifests,
+    })
+}
+
+/// Gives the tombstone of an agent its code if it has none, because an earlier program version
+/// wrote it.
+pub async fn seal_earlier(rw: &Rw, scope: &Scope) -> Result<()> {
+    let found: Option<Forgetting> = forgetting_in(rw, scope, &tombstone_key(scope.key())).await?;
+    let Some(mut row) = found.filter(|row| row.code.is_none()) else { return Ok(()) };
+    if row.is_done() {
+        row.kept = Some(other_manifests(rw, scope).await?.kept);
+    }
+    let at = row.step;
+    row.step += 1;
+    seal(rw, &mut row);
+    note_rows(rw, scope, &row, at).await.map(drop)
+}
