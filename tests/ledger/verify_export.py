@@ -3,7 +3,7 @@
 
 Usage: verify_export.py EXPORT [PUBLIC_KEY]. Prints each difference; the exit code is 1 if there are
 any. The rules are those of docs/decisions/0032-ledger.md. With a public key, the program openssl
-checks the signature of the ledger's head.
+checks the signatures of the ledger's head and of the file.
 """
 
 import base64
@@ -95,7 +95,7 @@ def base64_sha256(text):
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def signed(proof, key, entries):
+def signed(proof, key, entries, digest):
     """Returns what is wrong with the signed head in an export."""
     if not proof:
         return ["there is no signed head"]
@@ -115,7 +115,11 @@ def signed(proof, key, entries):
         word, former, new = (note.split("\n")[4] + "  ").split(" ")[:3]
         if word == "key" and former == key and verified(note, former) and verified(note, new):
             key = new
-    return [] if verified(proof["note"], key) else ["the signature of the checkpoint does not hold"]
+    if not verified(proof["note"], key):
+        return ["the signature of the checkpoint does not hold"]
+    about = f"{key.split('+')[0]}\nvctx export\n{digest}\n"
+    file = proof.get("file", "")
+    return [] if file.startswith(about + "\n") and verified(file, key) else ["the file is not the one that was signed"]
 
 
 def verified(note, key):
@@ -136,11 +140,15 @@ def verified(note, key):
 def main(path, key=None):
     found, events, entries, salts, wrong, sealed_as = {}, [], {}, {}, [], ""
     vectors, known, proof = {}, {}, None
+    file = hashlib.sha256()
     for line in open(path, encoding="utf-8"):
         value = json.loads(line, parse_float=fraction)
         sealed_as = value.get("sealed_as", sealed_as)
         proof = value.get("checkpoint", proof)
         kind, row = value.get("in"), value.get("row")
+        # The first line and all rows; the lines after them are the trailer and the signed head.
+        if kind or "format" in value:
+            file.update(line.encode())
         if kind == "messages":
             salts[row["seq"]] = row["salt"]
         if kind == "memory_events" and "n" in row:
@@ -181,7 +189,7 @@ def main(path, key=None):
         over = until and name not in found and int(until[0]) <= time.time()
         if found.get(name) != digest and not over:
             wrong.append(f"{name}: {found.get(name)} instead of {digest}")
-    wrong += signed(proof, key, entries) if proof or key else []
+    wrong += signed(proof, key, entries, file.hexdigest()) if proof or key else []
     print("\n".join(wrong) or f"{len(found)} rows agree with {len(entries)} entries, head {head}")
     return 1 if wrong or not entries else 0
 

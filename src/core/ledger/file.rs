@@ -27,6 +27,8 @@ pub struct FileReport {
     pub folded: Folded,
     /// The signed head in the file, whose signature is not checked yet.
     pub checkpoint: Option<HeadProof>,
+    /// Digest of the lines before the trailer; empty if the file is broken.
+    digest: String,
 }
 
 impl FileCheck {
@@ -65,7 +67,8 @@ impl FileCheck {
             (None, Ok(plan)) => (Some(plan), None),
             (Some(why), _) | (None, Err(why)) => (None, Some(why)),
         };
-        let checkpoint = plan.and_then(|plan| plan.checkpoint);
+        let (checkpoint, digest) =
+            plan.map_or((None, String::new()), |plan| (plan.checkpoint, plan.file));
         let checkpoint: Option<HeadProof> =
             checkpoint.and_then(|proof| serde_json::from_value(proof).ok());
         let signed: Vec<Head> = checkpoint.iter().map(|proof| proof.head.clone()).collect();
@@ -79,21 +82,24 @@ impl FileCheck {
             };
             folded.differences.insert(0, difference);
         }
-        Ok(FileReport { agent: header.agent, folded, checkpoint })
+        Ok(FileReport { agent: header.agent, folded, checkpoint, digest })
     }
 }
 
 impl FileReport {
-    /// Compares the signed head with public keys. `verified` returns the text of a note if the key
-    /// signed it, or says what is wrong. Returns the names of the keys that signed the head; adds a
-    /// difference if there is none.
+    /// Compares the signatures of the head and of the file with public keys. `verified` returns the
+    /// text of a note if the key signed it, or says what is wrong. Returns the names of the keys
+    /// that signed the head; adds a difference if there is none, or if none signed the file.
     pub fn check_signature(
         &mut self,
         keys: &[PublicKey],
         verified: impl Fn(&str, &PublicKey) -> Result<String, String>,
     ) -> BTreeSet<String> {
         let signers = match &self.checkpoint {
-            Some(proof) => proof.signers(&self.agent, keys, verified),
+            Some(proof) => proof.signers(&self.agent, keys, &verified).and_then(|signers| {
+                proof.check_file(&self.digest, keys, &verified)?;
+                Ok(signers)
+            }),
             None => Err("has no signed head".to_owned()),
         };
         signers.unwrap_or_else(|what| {

@@ -106,6 +106,16 @@ pub struct HeadProof {
     /// The notes that state changes of the server's key, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rotations: Vec<String>,
+    /// In an export, the note about the file; see [`file_text`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// Returns the text that the server signs for an export: the name of the log, `vctx export`, and
+/// the SHA-256, in hex, of all lines before the trailer, each on a line. The second line of a
+/// checkpoint is a number, so no such text is one of a checkpoint.
+pub fn file_text(origin: &str, digest: &str) -> String {
+    format!("{origin}\nvctx export\n{digest}\n")
 }
 
 impl HeadProof {
@@ -131,6 +141,25 @@ impl HeadProof {
             }
         }
         if signers.is_empty() { Err(why) } else { Ok(signers) }
+    }
+
+    /// Returns whether one of the keys, or one that they vouch for, signed the export with the
+    /// given digest. An error says what is wrong.
+    pub fn check_file(
+        &self,
+        digest: &str,
+        keys: &[PublicKey],
+        verified: impl Fn(&str, &PublicKey) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let note = self.file.as_ref().ok_or("has no signature of the file")?;
+        let is_signed = |key: &PublicKey| {
+            let newest = newest_key(key, &self.rotations, &verified);
+            verified(note, &newest) == Ok(file_text(&newest.name, digest))
+        };
+        match keys.iter().any(is_signed) {
+            true => Ok(()),
+            false => Err("has no signature of this file by one of the keys".into()),
+        }
     }
 
     /// Returns whether a signed text, whose signature the caller has checked, names the head. An
@@ -208,6 +237,7 @@ mod tests {
             agent: "ada".into(),
             head: Head { n: 2, hash: "ab".into() },
             rotations: Vec::new(),
+            file: None,
         };
         assert_eq!(proof.check(&text), Ok(()));
         let other = HeadProof { agent: "bob".into(), ..proof.clone() };

@@ -22,7 +22,7 @@ use file::{cosignature_line, read, rotations, thinned};
 use rotate::{current_key, keys_of};
 use vctx_base::clock::{Clock as _, SystemClock, iso8601};
 use vctx_base::signing::SigningKey;
-use vctx_core::ledger::note::{Checkpoint, Head, HeadProof, SignedHead};
+use vctx_core::ledger::note::{Checkpoint, Head, HeadProof, SignedHead, file_text};
 use vctx_core::ledger::rotation::KeyChange;
 use witness::Witness;
 
@@ -147,6 +147,11 @@ impl Checkpoints {
     /// Returns the text of the public key, with which others verify the checkpoints.
     pub fn public_key(&self) -> String {
         self.key.public().text()
+    }
+
+    /// Returns the signed note about an export whose lines have the given digest.
+    pub fn file_note(&self, digest: &str) -> String {
+        self.key.note(&file_text(&self.key.public().name, digest))
     }
 
     /// Returns the newest signed statement about an agent.
@@ -297,6 +302,7 @@ impl Checkpoints {
             agent: agent.to_owned(),
             head: head.clone(),
             rotations: state.rotations.clone(),
+            file: None,
         };
         // A checkpoint of an earlier program version has another root.
         Ok(proof.check(&proof.note).is_ok().then_some(proof))

@@ -135,6 +135,13 @@ pub(super) struct Spooled {
     left: u64,
 }
 
+impl Spooled {
+    /// Returns the digest of the file's lines before the trailer.
+    pub(super) fn digest(&self) -> String {
+        self.tally.file()
+    }
+}
+
 impl Transfers<'_> {
     /// Writes all rows of an agent to a working file. `begin` is awaited before the snapshot
     /// begins, and what it returns is dropped when the snapshot has begun.

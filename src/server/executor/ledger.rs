@@ -138,6 +138,9 @@ impl Executor {
         {
             proof = Some(cosigned);
         }
+        if let Some((proof, checkpoints)) = proof.as_mut().zip(self.checkpoints.as_ref()) {
+            proof.file = Some(checkpoints.file_note(&spooled.digest()));
+        }
         transfers.export(&scope, spooled, proof.as_ref())
     }
 
@@ -229,8 +232,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Returns the head to sign for an agent, or `None` if its ledger does not continue the head that
-    /// was signed last. Without such a head, the ledger is taken as it is.
+    /// Returns the head to sign for an agent, or `None` if its ledger does not continue the head
+    /// that was signed last. Without such a head, the ledger is taken as it is.
     async fn continued(
         &self,
         key: &str,

@@ -44,6 +44,8 @@ pub struct ImportPlan {
     pub rows: u64,
     /// Digest of the export's rows.
     pub state: String,
+    /// Digest of all lines before the trailer.
+    pub file: String,
     /// Head of the agent's hash chain.
     pub chain_head: String,
     /// The signed head of the agent's ledger in the last line of the export, if there is one. Its
@@ -428,6 +430,7 @@ impl Checker {
             counts: self.tally.counts(),
             rows: self.tally.rows(),
             state: self.tally.state(),
+            file: self.tally.file(),
             chain_head: self.chain.clone(),
             checkpoint: None,
         });

@@ -145,11 +145,15 @@ impl Tally {
         hex(&self.state.clone().finalize())
     }
 
+    /// Returns the SHA-256 of the header and the lines of all rows.
+    pub fn file(&self) -> String {
+        hex(&self.file.clone().finalize())
+    }
+
     /// Returns the trailer of an export file as a line, without the line end.
     pub fn trailer(&self, chain_head: &str) -> String {
-        let file = hex(&self.file.clone().finalize());
         canonical_json(
-            &json!({"chain_head": chain_head, "counts": self.counts, "file": file, "rows": self.rows,
+            &json!({"chain_head": chain_head, "counts": self.counts, "file": self.file(), "rows": self.rows,
             "state": self.state()}),
         )
     }
