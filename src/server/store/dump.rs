@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::db::{Binds, Link, Ro, Rw, binds, must};
 use super::fault::{Fault, FaultKind};
-use super::ledger_check::Comparison;
+use super::ledger_check::{Comparison, read_setting};
 use super::owned::OWNED;
 use super::query::{Query, queries};
 use crate::limits::{EXPORT_ANSWERS, EXPORT_PAGE_BYTES, EXPORT_PAGE_GROWTH, EXPORT_PAGE_ROWS};
@@ -137,7 +137,7 @@ pub(super) struct Page {
 #[derive(Deserialize)]
 struct CoreRow {
     core: Option<Box<RawValue>>,
-    setting: Option<VectorSetting>,
+    setting: Option<Value>,
 }
 
 impl<'a> Dump<'a> {
@@ -184,18 +184,19 @@ impl<'a> Dump<'a> {
         let rows: Vec<CoreRow> = self.inside(CORE, binds!(self.scope;)).await?;
         let row = rows.into_iter().next().unwrap_or(CoreRow { core: None, setting: None });
         let key = self.scope.key();
+        let setting = read_setting(row.setting, self.comparison.as_ref())?;
         let mut owner = Owner {
             scope: key.to_owned(),
             tenant: self.scope.tenant().to_owned(),
             sealed_as: key.to_owned(),
-            vector: row.setting.as_ref().map(kind_of),
-            number: row.setting.as_ref().map_or(1, |setting| setting.number),
+            vector: setting.as_ref().map(kind_of),
+            number: setting.as_ref().map_or(1, |setting| setting.number),
         };
         let Some(core) = row.core else {
             return Ok(Opened { owner, core: None, chain_head: String::new(), versions_after: 0 });
         };
         let core = object(&core)?;
-        self.compare_with(&core, row.setting);
+        self.compare_with(&core, setting);
         if let Some(Value::String(name)) = core.get("sealed_as") {
             owner.sealed_as.clone_from(name);
         }
@@ -206,7 +207,8 @@ impl<'a> Dump<'a> {
                 core
             }
         };
-        let chain_head = core["chain"]["head"].as_str().unwrap_or_default().to_owned();
+        let chain_head = core.get("chain").and_then(|chain| chain["head"].as_str());
+        let chain_head = chain_head.unwrap_or_default().to_owned();
         Ok(Opened { owner, core: Some(core), chain_head, versions_after: 0 })
     }
 
@@ -259,7 +261,7 @@ impl<'a> Dump<'a> {
             let text = format!("a row of {} {why}: it cannot be exported", part.collection());
             return Err(Error::new(Code::Internal, text));
         };
-        comparison.unfit(part, key, why);
+        comparison.unfit(part, &key, why);
         Ok(())
     }
 
@@ -457,10 +459,7 @@ impl<'a> Dump<'a> {
             let binds = binds!(self.scope; after, limit = EXPORT_LIST_ROWS);
             let page = self.page(ANSWER_KEYS, binds).await?;
             for row in &page.rows {
-                let record = serde_json::from_str(row.get());
-                found.push(record.map_err(|e| {
-                    Fault::new(FaultKind::Garbage, format!("bad record at column {}", e.column()))
-                })?);
+                found.extend(Record::of(&object(row)?));
             }
             match page.last {
                 Value::Null => return Ok(found),
@@ -551,12 +550,24 @@ const SOURCE_DOCUMENTS: usize = 32;
 /// texts of a window.
 const ANSWER_ROWS: usize = 64;
 
-#[derive(Deserialize)]
+/// A call record: its document key, and its idempotency key if it has one.
 pub(super) struct Record {
-    #[serde(rename = "_key")]
     pub(super) doc_key: String,
     pub(super) key: Option<String>,
     part: Option<u64>,
+}
+
+impl Record {
+    fn of(row: &Row) -> Option<Self> {
+        let key = match row.get("key") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(key)) => Some(key.clone()),
+            // The row is refused when it is read as a whole.
+            Some(other) => Some(other.to_string()),
+        };
+        let doc_key = row.get("_key")?.as_str()?.to_owned();
+        Some(Self { doc_key, key, part: row.get("part").and_then(Value::as_u64) })
+    }
 }
 
 /// Returns the attributes of a vector setting that describe the vectors: dimension, version, metric

@@ -13,7 +13,7 @@ use super::dump::{
     CITES, Dump, MESSAGES, Opened, PROMPTS, Read, Row, SUMMARIES, Sink, VERSIONS, collections,
     object,
 };
-use super::fault::Result;
+use super::fault::{Fault, FaultKind, Result};
 use super::query::queries;
 use vctx_core::ledger::note::Head;
 use vctx_core::ledger::{Difference, Fold, Folded, LocalKind, Secret, Wrong};
@@ -116,9 +116,14 @@ impl Comparison {
     }
 
     /// Notes a row that cannot be exported, or that contradicts other rows.
-    pub(super) fn unfit(&self, kind: RowKind, key: String, why: &str) {
-        let (collection, what) = (kind.collection(), why.to_owned());
-        self.lock().unfit.push(Difference { wrong: Wrong::Shape, collection, row: key, what });
+    pub(super) fn unfit(&self, kind: RowKind, key: &str, why: &str) {
+        self.unreadable(kind.collection(), key, why);
+    }
+
+    /// Notes a row that cannot be read.
+    pub(super) fn unreadable(&self, collection: &'static str, key: &str, why: &str) {
+        let (row, what) = (key.to_owned(), why.to_owned());
+        self.lock().unfit.push(Difference { wrong: Wrong::Shape, collection, row, what });
     }
 
     /// Returns what is wrong with an attribute that follows from other rows, if anything. No digest
@@ -154,9 +159,14 @@ impl Comparison {
                 let right = n <= *after || secret.holds(text("hash"), text("code"));
                 (!right).then_some("was not written by a server with the secret of this database")
             }
+            RowKind::Answers => {
+                let rev = row.get("response").and_then(|response| response["_rev"].as_str());
+                let right = rev.is_some_and(is_revision);
+                (!right).then_some("has an answer whose `_rev` is no revision")
+            }
             _ => None,
         };
-        follows.or_else(|| self.vector_fault(kind, row))
+        follows.or_else(|| owner_fault(kind, row)).or_else(|| self.vector_fault(kind, row))
     }
 
     /// Returns what is wrong with the description of vectors in a chunk or a document, if anything.
@@ -178,9 +188,53 @@ impl Comparison {
             return None;
         }
         let described = setting.described();
-        let wrong = |name: &str| row.get(name).is_some_and(|value| *value != described[name]);
+        let wrong = |name: &str| row.get(name) != Some(&described[name]);
         let any = ["dimension", "embedding_version", "metric", "model_id"].into_iter().any(wrong);
         any.then_some("describes other vectors than those of the database's vector setting")
+    }
+}
+
+/// Reads the vector setting of the database. If rows are compared, a setting that cannot be read is
+/// noted as a difference.
+pub(super) fn read_setting(
+    row: Option<Value>,
+    comparison: Option<&Comparison>,
+) -> Result<Option<VectorSetting>> {
+    let read = row.map(serde_json::from_value::<VectorSetting>).transpose();
+    read.or_else(|why| match comparison {
+        Some(comparison) => {
+            comparison.unreadable("vctx_meta", "vector", &why.to_string());
+            Ok(None)
+        }
+        None => {
+            let text = format!("the vector setting cannot be read: {why}");
+            Err(Fault::new(FaultKind::Garbage, text))
+        }
+    })
+}
+
+/// Maximum number of characters of a revision.
+const REVISION_CHARS_MAX: usize = 32;
+
+/// Returns whether a text can be a revision of the database.
+fn is_revision(text: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    (1..=REVISION_CHARS_MAX).contains(&text.len()) && text.bytes().all(known)
+}
+
+/// Returns what is wrong with the agent that a row names, if anything. Edges are found by their
+/// ends, and an edge of recall storage or of a chunk names no agent.
+fn owner_fault(kind: RowKind, row: &Row) -> Option<&'static str> {
+    let ends_only = match kind {
+        RowKind::Recall => true,
+        RowKind::Derived => row.contains_key("chunk"),
+        _ => false,
+    };
+    let names = row.get("agent_id").is_some_and(|agent| !agent.is_null());
+    match (ends_only, names) {
+        (true, true) => Some("has an `agent_id`, which only other edges have"),
+        (false, false) => Some("has no `agent_id`"),
+        _ => None,
     }
 }
 
