@@ -16,13 +16,14 @@ use crate::verify_saved::{self, Export};
 use crate::verify_signed::{Trust, signers_text};
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
 use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
-use vctx_core::memory::verify::{Report, Verifier};
+use vctx_core::memory::verify::{Fault, FaultKind, Report, Verifier};
 
 const EXAMPLES: &str = "\
 The command checks the digest of each message, the hash chain from the first message to the head in the core, and the core's own counts. It also
 checks that each sequence number occurs once, that each evicted message has an entry in recall storage, and that no message of the queue has one.
 It then compares the rows of an agent that an export contains with the agent's ledger, and the ledger with the signed checkpoints of the server,
-which are outside the database. The report names rows that do not agree, and agents that are missing.
+which are outside the database. The report names rows that do not agree, agents that are missing, and rows of agents that do
+not exist.
 
 Examples:
   vctx verify                                            all agents of the running server
@@ -98,6 +99,8 @@ pub struct Verdict {
     pub missing: Vec<Value>,
     /// Agents that are gone, and whose tombstone is missing or false.
     pub tombstones: Vec<Value>,
+    /// Rows of agents that do not exist: collection, agent, and number of rows.
+    pub strays: Vec<Value>,
     /// Public key of the server's checkpoints; null if it was not asked for.
     pub key: Value,
 }
@@ -126,6 +129,7 @@ impl Verdict {
     pub fn holds(&self) -> bool {
         self.missing.is_empty()
             && self.tombstones.is_empty()
+            && self.strays.is_empty()
             && self.reports.iter().all(Checked::holds)
             && self.proof.as_ref().is_none_or(Proof::holds)
     }
@@ -176,8 +180,8 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     let signed = proof.as_ref().map(|_| trust.receipt_told()).unwrap_or_default();
     let listed = |name: &str| ledgers[name].as_array().cloned().unwrap_or_default();
     let (missing, tombstones) = (listed("missing"), listed("tombstones"));
-    let verdict =
-        Verdict { reports, proof, signed, missing, tombstones, key: ledgers["key"].clone() };
+    let (strays, key) = (listed("strays"), ledgers["key"].clone());
+    let verdict = Verdict { reports, proof, signed, missing, tombstones, strays, key };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
@@ -197,14 +201,39 @@ pub async fn checked(
     save: Option<&Path>,
     trust: &Trust,
 ) -> Result<Checked, Failure> {
-    let (report, export) = live(client, agent, check, save).await?;
-    let mut ledger = client.ledger(agent, trust.kept_head(agent)).await?;
+    let (read, ledger) = (
+        live(client, agent, check, save).await,
+        client.ledger(agent, trust.kept_head(agent)).await,
+    );
+    let (report, export, mut ledger) = match (read, ledger) {
+        (Ok((report, export)), ledger) => (report, export, ledger?),
+        // The ledger names the row that the server or this program cannot read.
+        (Err(failure), Ok(ledger))
+            if [Exit::Data, Exit::Internal].contains(&failure.exit) && !agrees(&ledger) =>
+        {
+            (unreadable(agent, failure), None, ledger)
+        }
+        (Err(failure), _) => return Err(failure),
+    };
     let proof = ledger["proof"].take();
     if let Some((export, after)) = export {
         export.finish(&after, &proof)?;
     }
     trust.check_head(&mut ledger, agent, proof);
     Ok(Checked { report, ledger: Some(ledger) })
+}
+
+/// Returns the report on an agent whose state or messages cannot be read.
+fn unreadable(agent: &str, failure: Failure) -> Report {
+    let fault = Fault {
+        kind: FaultKind::Shape,
+        seq: None,
+        id: None,
+        what: "the core or the messages cannot be read".into(),
+        expected: "rows as the server writes them".into(),
+        found: failure.message,
+    };
+    Report { agent: agent.to_owned(), faults: vec![fault], ..Report::default() }
 }
 
 async fn live(
@@ -301,7 +330,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
         })
     });
     let mut told = json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing,
-        "tombstones": verdict.tombstones, "receipt": proof});
+        "tombstones": verdict.tombstones, "strays": verdict.strays, "receipt": proof});
     if !verdict.key.is_null() {
         told["key"] = verdict.key.clone();
     }
@@ -342,6 +371,11 @@ pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
     for one in &verdict.tombstones {
         let text = |name: &str| output::field(one, name);
         lines.push(format!("{}: GONE, but the agent {}", text("/agent"), text("/what")));
+    }
+    for one in &verdict.strays {
+        let text = |name: &str| output::field(one, name);
+        let (rows, collection, agent) = (&one["rows"], text("/collection"), text("/agent"));
+        lines.push(format!("{rows} rows of {collection} belong to {agent}, which does not exist"));
     }
     if let Some(proof) = &verdict.proof {
         lines.extend(proof_lines(proof, &verdict.signed, item));

@@ -157,6 +157,7 @@ mod tests {
                 signed: Value::Null,
                 missing: Vec::new(),
                 tombstones: Vec::new(),
+                strays: Vec::new(),
                 key: Value::Null,
             },
             None,
@@ -181,6 +182,7 @@ mod tests {
             signed: Value::Null,
             missing: Vec::new(),
             tombstones: Vec::new(),
+            strays: Vec::new(),
             key: Value::Null,
         };
         assert!(verdict_text(&verdict, None).contains(

@@ -59,7 +59,7 @@ async fn named(ada: &Agent) -> Vec<String> {
 }
 
 /// Writes a row as it was before a change.
-async fn put_back(database: &Database, collection: &str, row: &Map<String, Value>) {
+pub(crate) async fn put_back(database: &Database, collection: &str, row: &Map<String, Value>) {
     let mut row = row.clone();
     row.remove("_rev");
     row.remove("_id");

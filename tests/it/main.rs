@@ -72,6 +72,7 @@ mod fleet;
 mod forgotten;
 mod fuzz;
 mod fuzzed;
+mod gone;
 mod graph;
 mod heartbeat;
 mod hosted;

@@ -137,6 +137,8 @@ pub(super) async fn prove(
             proof: Some(check.finish()),
             signed: Value::Null,
             missing: Vec::new(),
+            tombstones: Vec::new(),
+            strays: Vec::new(),
             key: Value::Null,
         },
         context,

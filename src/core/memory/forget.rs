@@ -8,10 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::event::named;
 use super::receipt::{canonical_json, sha256};
-use crate::ledger::note::Head;
 
-/// Returns the key of the tombstone: the row that records the forget operation for a whole agent. An
-/// agent has one such row, which is never removed.
+/// Returns the key of the tombstone: the row that records the forget operation for a whole agent.
+/// An agent has one such row, which is never removed.
 pub fn tombstone_key(agent_id: &str) -> String {
     sha256(&format!("vctx forgotten agent 1\0{agent_id}"))
 }
@@ -25,6 +24,15 @@ pub fn coded_text(tombstone: &Map<String, Value>) -> String {
     let covered: Map<String, Value> =
         covered.map(|(name, value)| (name.clone(), value.clone())).collect();
     format!("vctx forgotten agent 1\0{}", canonical_json(&Value::Object(covered)))
+}
+
+/// The last entry of the ledger of an agent that was forgotten as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastEntry {
+    /// Number of the entry.
+    pub n: u64,
+    /// Hash of the entry, in hex.
+    pub hash: String,
 }
 
 /// The manifests that stay after a whole agent was forgotten: those of the agent's earlier forget
@@ -103,7 +111,7 @@ pub struct Forgetting {
     pub chain: Option<Value>,
     /// The last entry of the agent's ledger, if the whole agent is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<Head>,
+    pub last: Option<LastEntry>,
     /// The other manifests of an agent that was forgotten as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptManifests>,

@@ -415,7 +415,6 @@ impl Executor {
         }
         Ok(look)
     }
-
 }
 
 /// Returns a text in its plain form and, if it differs, in its form inside a JSON string.

@@ -67,7 +67,12 @@ impl Executor {
     }
 
     /// Ends a forget operation because another one has forgotten the whole agent.
-    pub(super) async fn end_with_agent(&self, scope: &Scope, key: &str, gone: Error) -> Result<Forgetting> {
+    pub(super) async fn end_with_agent(
+        &self,
+        scope: &Scope,
+        key: &str,
+        gone: Error,
+    ) -> Result<Forgetting> {
         let tomb = tombstone_key(scope.key());
         if self.kernel.read(|ro| store::forgetting(ro, scope, &tomb)).await?.is_none() {
             return Err(gone);

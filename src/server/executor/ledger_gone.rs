@@ -1,7 +1,8 @@
 //! Compares the agents that the checkpoints name with the agents in the database: finds agents that
-//! are missing, and tombstones of forgotten agents that were removed or changed.
+//! are missing, tombstones of forgotten agents that were removed or changed, and rows of agents
+//! that do not exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::Executor;
 use super::ledger::{scope_of, signed_told};
 use super::moving::Home;
 use crate::checkpoints::Checkpoints;
-use crate::store::{self, Remains};
+use crate::store::{self, Remains, Stray};
 use vctx_core::error::Result;
 use vctx_core::trust::{Principal, Scope};
 
@@ -23,14 +24,15 @@ const GONE_AGENTS: usize = 100;
 impl Executor {
     /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
     /// that contradict them: those that have a signed head but are not in the database, and those
-    /// that are signed as gone but have no right tombstone.
+    /// that are signed as gone but have no right tombstone. Also returns the rows of agents that do
+    /// not exist.
     pub async fn ledgers(&self, principal: &Principal) -> Result<Value> {
-        let Some(checkpoints) = &self.checkpoints else {
-            return Ok(json!({"key": null, "signed": 0, "missing": [], "tombstones": []}));
+        let Some(checkpoints) = &self.kernel.checkpoints else {
+            return Ok(json!({"key": null, "signed": 0, "missing": [], "tombstones": [],
+                "strays": []}));
         };
         let tenant = principal.tenant.as_str();
-        let of_tenant =
-            |key: &String| key.split_once(':').map_or("", |(tenant, _)| tenant) == tenant;
+        let of_tenant = |key: &String| tenant_of(key) == tenant;
         let mut missing: BTreeSet<String> =
             checkpoints.agents().into_iter().filter(of_tenant).collect();
         let count = missing.len();
@@ -64,12 +66,52 @@ impl Executor {
         let gone = checkpoints.gone().into_iter().filter(of_tenant).collect();
         let tombstones = self.false_tombstones(gone).await?;
         Ok(json!({"key": checkpoints.public_key(), "signed": count, "missing": missing,
-            "tombstones": tombstones}))
+            "tombstones": tombstones, "strays": self.strays(tenant).await?}))
+    }
+
+    /// Returns the rows of a tenant's agents that have no core, although no server writes or
+    /// removes these agents.
+    async fn strays(&self, tenant: &str) -> Result<Vec<Value>> {
+        let first = self.strays_now(tenant).await?;
+        if first.is_empty() {
+            return Ok(Vec::new());
+        }
+        // What a server removed or brought to its end meanwhile is not found again.
+        let again = self.strays_now(tenant).await?;
+        let is_same =
+            |one: &Stray, other: &Stray| (&one.of, &one.agent) == (&other.of, &other.agent);
+        let both = again.iter().filter(|one| first.iter().any(|other| is_same(one, other)));
+        let told = both.map(|one| {
+            let agent = one.agent.as_str().map_or_else(|| one.agent.to_string(), str::to_owned);
+            json!({"collection": one.of, "agent": name_of(&agent), "rows": one.rows})
+        });
+        Ok(told.collect())
+    }
+
+    async fn strays_now(&self, tenant: &str) -> Result<Vec<Stray>> {
+        let found = self.kernel.patiently(|| store::strays(&self.kernel.rw)).await?;
+        let key = |one: &Stray| one.agent.as_str().unwrap_or_default().to_owned();
+        let found: Vec<Stray> =
+            found.into_iter().filter(|one| tenant_of(&key(one)) == tenant).collect();
+        // A writer to the database can give an agent a name that no agent can have.
+        let keys: BTreeSet<String> =
+            found.iter().map(key).filter(|key| scope_of(key).is_ok()).collect();
+        let remains = self.remains(keys.into_iter().collect()).await?;
+        let remains: HashMap<String, Remains> =
+            remains.into_iter().map(|(scope, remains)| (scope.key().to_owned(), remains)).collect();
+        let is_stray = |one: &Stray| match remains.get(&key(one)) {
+            Some(Remains::Core | Remains::Departure | Remains::Forgetting | Remains::Arriving) => {
+                false
+            }
+            Some(Remains::Tombstone | Remains::Manifests) => one.of != "forgets",
+            Some(Remains::Forged | Remains::Nothing) | None => true,
+        };
+        Ok(found.into_iter().filter(is_stray).collect())
     }
 
     /// Returns the agents that are in no database, although none of the database's servers forgot
-    /// them, each with a sentence about it without a subject. An agent that another server forgot is
-    /// signed as gone.
+    /// them, each with a sentence about it without a subject. An agent that another server forgot
+    /// is signed as gone.
     async fn unexplained(
         &self,
         checkpoints: &Checkpoints,
@@ -87,12 +129,14 @@ impl Executor {
             let what = match remains {
                 // A server has made the agent, or brought it back, meanwhile.
                 Remains::Core => continue,
-                Remains::Tombstone => {
+                Remains::Tombstone | Remains::Forgetting | Remains::Manifests => {
                     self.kernel.rw.heads.gone(&scope);
                     continue;
                 }
-                Remains::Forged | Remains::Manifests => false_text(remains),
-                Remains::Departure | Remains::Nothing => "is not in the database",
+                Remains::Forged => false_text(remains),
+                Remains::Departure | Remains::Arriving | Remains::Nothing => {
+                    "is not in the database"
+                }
             };
             unexplained.push((scope.key().to_owned(), what));
         }
@@ -105,8 +149,8 @@ impl Executor {
         let mut told = Vec::new();
         for (scope, remains) in self.remains(gone).await? {
             match remains {
-                Remains::Core | Remains::Departure | Remains::Tombstone => {}
-                Remains::Forged | Remains::Manifests | Remains::Nothing => {
+                Remains::Core | Remains::Departure | Remains::Tombstone | Remains::Forgetting => {}
+                Remains::Forged | Remains::Manifests | Remains::Arriving | Remains::Nothing => {
                     told.push(json!({"agent": scope.agent(), "what": false_text(remains)}));
                 }
             }
@@ -136,6 +180,10 @@ impl Executor {
     }
 }
 
+fn tenant_of(key: &str) -> &str {
+    key.split_once(':').map_or("", |(tenant, _)| tenant)
+}
+
 /// Returns the name of an agent without its tenant.
 fn name_of(key: &str) -> &str {
     key.rsplit(':').next().unwrap_or_default()
@@ -150,9 +198,9 @@ fn false_text(remains: Remains) -> &'static str {
         Remains::Manifests => {
             "has other manifests of forget operations in `forgets` than its tombstone says"
         }
-        Remains::Nothing => {
+        Remains::Arriving | Remains::Nothing => {
             "was forgotten or has moved away, but its row in `forgets` or `departures` is missing"
         }
-        Remains::Core | Remains::Departure | Remains::Tombstone => "is gone",
+        Remains::Core | Remains::Departure | Remains::Tombstone | Remains::Forgetting => "is gone",
     }
 }

@@ -247,11 +247,7 @@ pub async fn forgetting(ro: &Ro, scope: &Scope, key: &str) -> Result<Option<Forg
 }
 
 /// Returns a forget operation by its key, as the write socket sees it.
-pub(super) async fn forgetting_in(
-    rw: &Rw,
-    scope: &Scope,
-    key: &str,
-) -> Result<Option<Forgetting>> {
+pub(super) async fn forgetting_in(rw: &Rw, scope: &Scope, key: &str) -> Result<Option<Forgetting>> {
     rw.row(LOAD, binds!(scope; key)).await
 }
 

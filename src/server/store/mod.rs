@@ -100,7 +100,7 @@ pub use setup::{
 };
 pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use tombstone::{
-    OtherManifests, Remains, is_sealed, other_manifests, remains, seal, seal_earlier,
+    OtherManifests, Remains, Stray, is_sealed, other_manifests, remains, seal, seal_earlier, strays,
 };
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;

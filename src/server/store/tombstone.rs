@@ -8,42 +8,54 @@ use super::db::{Rw, binds};
 use super::dump::Page;
 use super::fault::Result;
 use super::forget::{forgetting_in, note_rows};
+use super::import::ImportWriter;
 use super::ledger_check::{FORGETTINGS, LOCAL_LARGE_ROWS};
 use super::query::queries;
-use vctx_core::ledger::note::Head;
 use vctx_core::ledger::{Item, LocalKind};
-use vctx_core::memory::forget::{Forgetting, KeptManifests, Phase, coded_text, tombstone_key};
+use vctx_core::memory::forget::{
+    Forgetting, KeptManifests, LastEntry, Phase, coded_text, tombstone_key,
+};
 use vctx_core::memory::receipt::sha256;
 use vctx_core::trust::Scope;
 
 queries! {
     LAST = "forget_last",
     GONE = "ledger_gone",
+    STRAYS = "ledger_strays",
 }
+
+/// Number of agents between which one request looks for rows of agents without a core.
+const STRAY_AGENTS: u64 = 200;
+/// Maximum number of such rows that one request counts in each collection.
+const STRAY_ROWS_MAX: u64 = 1_000;
+/// Maximum number of such requests.
+const STRAY_PAGES_MAX: usize = 1_000_000;
+/// Maximum number of collections and agents with such rows that one call lists.
+const STRAYS_MAX: usize = 1_000;
 
 /// Maximum number of pages of an agent's manifests.
 const MANIFEST_PAGES_MAX: usize = 100_000;
 
 /// What a tombstone says about its agent.
 #[derive(Debug, Deserialize)]
-pub(super) struct Last {
+pub(super) struct LastState {
     rev: String,
     chain: Value,
     n: Option<u64>,
     hash: Option<String>,
 }
 
-impl Last {
+impl LastState {
     /// Notes the state of the agent in a tombstone, and returns the revision of the core.
     pub(super) fn noted_in(self, row: &mut Forgetting) -> String {
         row.chain = Some(self.chain);
-        row.last = self.n.zip(self.hash).map(|(n, hash)| Head { n, hash });
+        row.last = self.n.zip(self.hash).map(|(n, hash)| LastEntry { n, hash });
         self.rev
     }
 }
 
 /// Returns what a tombstone says about an agent; `None` if there is no such agent.
-pub(super) async fn last_of(rw: &Rw, scope: &Scope) -> Result<Option<Last>> {
+pub(super) async fn last_of(rw: &Rw, scope: &Scope) -> Result<Option<LastState>> {
     rw.row(LAST, binds!(scope;)).await
 }
 
@@ -110,8 +122,12 @@ pub enum Remains {
     Core,
     /// The agent has moved away.
     Departure,
-    /// A server with the secret of the database forgot the whole agent.
+    /// A server with the secret of the database has forgotten the whole agent.
     Tombstone,
+    /// A server with the secret of the database removes the rows of the agent.
+    Forgetting,
+    /// An import or a move writes the agent.
+    Arriving,
     /// The agent has a tombstone that no server with the secret wrote, or that was changed.
     Forged,
     /// The manifests of the agent's forget operations are not those that the tombstone names.
@@ -124,6 +140,7 @@ pub enum Remains {
 struct Gone {
     there: bool,
     departed: bool,
+    arriving: bool,
     tombstone: Option<Map<String, Value>>,
     others: bool,
 }
@@ -132,7 +149,11 @@ struct Gone {
 pub async fn remains(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Remains>> {
     let agents: Vec<Value> = scopes
         .iter()
-        .map(|scope| json!({"key": scope.key(), "tombstone": tombstone_key(scope.key())}))
+        .map(|scope| {
+            let mark = ImportWriter::mark_key_of(scope);
+            json!({"key": scope.key(), "tenant": scope.tenant(), "mark": mark,
+                "tombstone": tombstone_key(scope.key())})
+        })
         .collect();
     let found: Vec<Gone> = rw.rows(GONE, binds!(none; agents)).await?;
     let mut remains = Vec::with_capacity(found.len());
@@ -143,6 +164,7 @@ pub async fn remains(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Remains>> {
                 tombstone_of(rw, scope, &row, others).await?
             }
             Gone { departed: true, .. } => Remains::Departure,
+            Gone { arriving: true, .. } => Remains::Arriving,
             Gone { .. } => Remains::Nothing,
         });
     }
@@ -160,10 +182,11 @@ async fn tombstone_of(
         return Ok(Remains::Forged);
     }
     let parsed: Option<Forgetting> = serde_json::from_value(row.clone().into()).ok();
-    let kept = parsed.filter(Forgetting::is_done).map(|row| row.kept.unwrap_or_default());
-    let Some(kept) = kept.filter(|kept| others || kept.count > 0) else {
+    let Some(ended) = parsed.filter(Forgetting::is_done) else { return Ok(Remains::Forgetting) };
+    let kept = ended.kept.unwrap_or_default();
+    if !others && kept.count == 0 {
         return Ok(Remains::Tombstone);
-    };
+    }
     Ok(match other_manifests(rw, scope).await?.kept == kept {
         true => Remains::Tombstone,
         false => Remains::Manifests,
@@ -182,4 +205,35 @@ pub async fn seal_earlier(rw: &Rw, scope: &Scope) -> Result<()> {
     row.step += 1;
     seal(rw, &mut row);
     note_rows(rw, scope, &row, at).await.map(drop)
+}
+
+/// Rows of an agent that has no core.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stray {
+    /// Collection of the rows.
+    pub of: String,
+    /// The agent, as the rows name it.
+    pub agent: Value,
+    /// Number of rows; for many rows, a part of them.
+    pub rows: u64,
+}
+
+/// Returns rows of agents that have no core. Rows that a server writes or
+/// removes are among them.
+pub async fn strays(rw: &Rw) -> Result<Vec<Stray>> {
+    #[derive(Deserialize)]
+    struct Found {
+        last: Option<String>,
+        found: Vec<Stray>,
+    }
+    let (mut all, mut after) = (Vec::new(), String::new());
+    for _ in 0..STRAY_PAGES_MAX {
+        let binds = binds!(none; after, limit = STRAY_AGENTS, most = STRAY_ROWS_MAX);
+        let Some(page) = rw.row::<Found>(STRAYS, binds).await? else { break };
+        all.extend(page.found);
+        let Some(last) = page.last.filter(|_| all.len() < STRAYS_MAX) else { break };
+        after = last;
+    }
+    all.truncate(STRAYS_MAX);
+    Ok(all)
 }
