@@ -138,7 +138,7 @@ impl Executor {
         {
             proof = Some(cosigned);
         }
-        if let Some((proof, checkpoints)) = proof.as_mut().zip(self.checkpoints.as_ref()) {
+        if let Some((proof, checkpoints)) = proof.as_mut().zip(self.kernel.checkpoints.as_ref()) {
             proof.file = Some(checkpoints.file_note(&spooled.digest()));
         }
         transfers.export(&scope, spooled, proof.as_ref())
