@@ -5,6 +5,7 @@ mod chunk;
 mod clock;
 mod conveyance;
 mod dialect;
+mod ledger;
 mod memory;
 mod openai;
 mod policy;

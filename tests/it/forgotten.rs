@@ -19,7 +19,7 @@ use crate::wire::Answer;
 
 /// The beginning of a word in every text that is to be forgotten; the word ends with the item of
 /// [`DOORS`] by which the text entered the server.
-const CANARY: &str = "zq7canary";
+pub(crate) const CANARY: &str = "zq7canary";
 /// The ways by which a text can enter the server.
 const DOORS: [&str; 14] = [
     "append", "call", "result", "event", "recall", "archive", "block", "label", "schedule",
@@ -69,7 +69,7 @@ fn holds(directory: &Path, text: &str) -> Option<String> {
 }
 
 /// Sends a text by each way in `DOORS`; between these calls, evicts messages from the window.
-async fn seed(agent: &Agent) {
+pub(crate) async fn seed(agent: &Agent) {
     let pair = json!({"content": canary("call"), "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "look", "arguments": "{}"}}]});
     agent.append("user", canary("append")).await;

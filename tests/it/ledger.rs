@@ -18,6 +18,8 @@ use crate::home::Home;
 use crate::keeper::{plant, rows};
 use crate::talk::Agent;
 
+mod before;
+
 /// Attributes that no digest covers: a lease, which ends by itself, and the code of an entry, which
 /// counts only until the entry is signed.
 const UNCOVERED: [(&str, &[&str]); 2] =

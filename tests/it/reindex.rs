@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const TREES: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
 
 /// Settings of a server whose reindex changes to the lexical embedder with another dimension.
-fn to_lexical() -> Tuning {
+pub(crate) fn to_lexical() -> Tuning {
     let mut tuning = eager();
     tuning.environment.push(("VCTX_EMBEDDER__NEXT__DIMENSION".into(), AFTER.to_string()));
     tuning
@@ -84,16 +84,16 @@ async fn status(wire: &Wire) -> Value {
     wire.get("/v1/reindex").await.ok()
 }
 
-async fn ask(wire: &Wire, action: &str) -> crate::wire::Answer {
+pub(crate) async fn ask(wire: &Wire, action: &str) -> crate::wire::Answer {
     wire.call("POST", "/v1/reindex", &[], json!({"action": action}).to_string()).await
 }
 
 /// Waits until searches use the vectors of the setting with the given number.
-async fn switched(wire: &Wire, number: u64) -> Value {
+pub(crate) async fn switched(wire: &Wire, number: u64) -> Value {
     until(wire, |told| told["serving"]["number"] == number).await
 }
 
-async fn until(wire: &Wire, is: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(wire: &Wire, is: impl Fn(&Value) -> bool) -> Value {
     let mut told = Value::Null;
     for _ in 0..LOOKS_MAX {
         told = status(wire).await;

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -170,6 +171,12 @@ def main(path, key=None):
             wrong.append(f"entry {n} is missing or does not follow from the entry before it")
         for item in entry["rows"]:
             name, *digest = item.split(" ")
+            # The digest of the row that a statement found, and changed.
+            before = digest.pop()[1:] if digest and digest[-1].startswith("<") else None
+            if before is not None and (not re.fullmatch("[A-Za-z0-9_-]{22}", before) or not digest or name[0] in "ew"):
+                wrong.append(f"entry {n} lists a row that cannot be read: {item}")
+            elif before is not None and name[0] not in NOT_EXPORTED and before != expected.get(name, [None])[0]:
+                wrong.append(f"{name}: entry {n} changed {before} instead of {expected.get(name, [None])[0]}")
             if name == "e":
                 expected.setdefault("e", []).append(digest[0])
             elif name[0] == "w":

@@ -273,7 +273,10 @@ impl Fold {
             }
             for item in items {
                 match item.as_str().and_then(Item::parse) {
-                    Some(item) => statements.take(item, n),
+                    Some(item) => {
+                        self.compare_before(&statements, &item, n);
+                        statements.take(item, n);
+                    }
                     None => {
                         let what = "lists a row that cannot be read".to_owned();
                         self.differ(Wrong::Shape, ENTRIES, format!("entry {n}"), what);
@@ -304,6 +307,25 @@ impl Fold {
         self.compare(statements, now_s, recall_before);
         self.folded.differences.sort_by(|a, b| (a.collection, &a.row).cmp(&(b.collection, &b.row)));
         self.folded
+    }
+
+    /// Compares the row that a statement of entry `n` found with what the entries before say. The
+    /// row may be right again, or gone, by now; the entry still shows that it was not.
+    fn compare_before(&mut self, statements: &Statements, item: &Item, n: u64) {
+        let RowState::Is { before: Some(before), .. } = &item.state else { return };
+        let row = (item.shape, item.id.clone());
+        let (wrong, what) = match statements.rows.get(&row) {
+            Some(expected) if expected.digest == *before => return,
+            Some(expected) => {
+                let described = format!("was not the row that entry {} describes", expected.n);
+                (Wrong::Changed, described)
+            }
+            None => (Wrong::Extra, "was described by no entry".to_owned()),
+        };
+        let name = self.found.get(&row).map_or("", |found| found.name.as_str());
+        let name = readable(&row.1, name);
+        let what = format!("{what} when entry {n} changed it");
+        self.differ(wrong, item.shape.collection(), name, what);
     }
 
     fn compare(&mut self, statements: Statements, now_s: u64, recall_before: &str) {
@@ -440,7 +462,7 @@ impl Statements {
                     digests.push(digest);
                 }
             }
-            (shape, RowState::Is { digest, until }) => {
+            (shape, RowState::Is { digest, until, .. }) => {
                 self.rows.insert((shape, item.id), ExpectedRow { digest, until, n });
             }
             (shape, RowState::Gone) => {

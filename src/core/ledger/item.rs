@@ -18,6 +18,15 @@ type Row = Map<String, Value>;
 /// 2^128 attempts, and the salt of a row prevents that two rows are prepared beforehand.
 const DIGEST_BYTES: usize = 16;
 
+/// Number of characters of such a digest in base64.
+const DIGEST_CHARS: usize = (DIGEST_BYTES * 8).div_ceil(6);
+
+/// Maximum number of words of an item.
+const WORDS_MAX: usize = 4;
+
+/// Character before the digest that a row had before the statement that changed it.
+const BEFORE: char = '<';
+
 /// Text that stands before the items of each entry: the version of the list of kinds that entries
 /// describe. Entries of version 1 have no such text; they describe neither vectors of chunks nor
 /// rows that an export leaves out.
@@ -116,6 +125,12 @@ impl Shape {
         Self::ALL.iter().find(|(known, _)| *known == letter).map(|(_, shape)| *shape)
     }
 
+    /// Returns whether a statement can change what the item describes. An event never changes, and
+    /// a chunk may have further vectors.
+    fn is_changed(self) -> bool {
+        !matches!(self, Self::Row(RowKind::Events) | Self::Vector)
+    }
+
     /// Returns the collection of the row that the item describes as a whole or in part.
     pub fn collection(self) -> &'static str {
         match self {
@@ -132,15 +147,17 @@ impl Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowState {
     /// The row exists and has this digest. If it expires, `until` is the time in seconds since 1970
-    /// after which the row may be missing.
-    Is { digest: String, until: Option<u64> },
+    /// after which the row may be missing. If a statement changed a row that it found, `before` is
+    /// the digest of the row that it found.
+    Is { digest: String, until: Option<u64>, before: Option<String> },
     /// The row was removed.
     Gone,
 }
 
 /// A row that a write changed. An entry stores an item as a text: the letter of the shape, the
-/// identity, a space and the digest, and for a row that expires a space and the time. The text of a
-/// removed row has no digest.
+/// identity, a space and the digest, for a row that expires a space and the time, and for a row that
+/// a statement found and changed a space, `<` and the digest before. The text of a removed row has
+/// no digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// What the item describes.
@@ -155,30 +172,63 @@ pub struct Item {
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.shape.letter(), self.id)?;
-        match &self.state {
-            RowState::Gone => Ok(()),
-            RowState::Is { digest, until: None } => write!(f, " {digest}"),
-            RowState::Is { digest, until: Some(until) } => write!(f, " {digest} {until}"),
+        if let RowState::Is { digest, until, before } = &self.state {
+            write!(f, " {digest}")?;
+            if let Some(until) = until {
+                write!(f, " {until}")?;
+            }
+            if let Some(before) = before {
+                write!(f, " {BEFORE}{before}")?;
+            }
         }
+        Ok(())
     }
 }
 
 impl Item {
     /// Parses the text of an item.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        let name = words.next()?;
+        let mut words: Vec<&str> = text.splitn(WORDS_MAX + 1, ' ').collect();
+        let before = words.pop_if(|word| word.starts_with(BEFORE));
+        let name = words.first()?;
         let shape = Shape::by_letter(name.chars().next()?)?;
         let id = name[1..].to_owned();
-        let state = match (words.next(), words.next(), words.next()) {
-            (None, None, None) => RowState::Gone,
-            (Some(digest), None, None) => RowState::Is { digest: digest.to_owned(), until: None },
-            (Some(digest), Some(until), None) => {
-                RowState::Is { digest: digest.to_owned(), until: Some(until.parse().ok()?) }
+        let before = match before {
+            Some(word) => {
+                let digest = word.strip_prefix(BEFORE).filter(|digest| is_digest(digest))?;
+                shape.is_changed().then(|| Some(digest.to_owned()))?
+            }
+            None => None,
+        };
+        let state = match words[1..] {
+            [] if before.is_none() => RowState::Gone,
+            [digest] => RowState::Is { digest: digest.to_owned(), until: None, before },
+            [digest, until] => {
+                let until = Some(until.parse().ok()?);
+                RowState::Is { digest: digest.to_owned(), until, before }
             }
             _ => return None,
         };
         Some(Self { shape, id, state })
+    }
+
+    fn new(shape: Shape, id: String, digest: String, until: Option<u64>) -> Self {
+        Self { shape, id, state: RowState::Is { digest, until, before: None } }
+    }
+
+    /// Adds the digest before a statement to an item of the row after it. `found` has the items of
+    /// the row that the statement found.
+    #[must_use]
+    pub fn changed_from(mut self, found: &[Self]) -> Self {
+        let same = |one: &&Self| one.shape == self.shape && one.id == self.id;
+        if self.shape.is_changed()
+            && let Some(RowState::Is { digest: found, .. }) =
+                found.iter().find(same).map(|one| &one.state)
+            && let RowState::Is { before, .. } = &mut self.state
+        {
+            *before = Some(found.clone());
+        }
+        self
     }
 
     /// Returns the items of a row in the form of the database. `salt` is the salt of the message to
@@ -257,8 +307,8 @@ impl Item {
             let component = component.as_f64().ok_or("has a vector that contains no number")?;
             hash.update(component.to_le_bytes());
         }
-        let state = RowState::Is { digest: short(&hash.finalize()), until: None };
-        Ok(Self { shape: Shape::Vector, id: id_of(RowKind::Passages, chunk)?, state })
+        let id = id_of(RowKind::Passages, chunk)?;
+        Ok(Self::new(Shape::Vector, id, short(&hash.finalize()), None))
     }
 
     /// Returns the items of a row in the form of an export.
@@ -305,8 +355,14 @@ impl Item {
 
     fn is(shape: Shape, id: String, covered: &Covered<'_>, until: Option<u64>) -> Self {
         let digest = Sha256::digest(canonical_object(&covered.0));
-        Self { shape, id, state: RowState::Is { digest: short(&digest), until } }
+        Self::new(shape, id, short(&digest), until)
     }
+}
+
+/// Returns whether a text has the form of a digest in an entry.
+fn is_digest(text: &str) -> bool {
+    let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    text.len() == DIGEST_CHARS && text.bytes().all(of_base64)
 }
 
 fn short(digest: &[u8]) -> String {

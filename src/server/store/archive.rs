@@ -532,9 +532,11 @@ pub(super) async fn write(
     append_derived(stream, rw, scope, ingest, written).await?;
     let mut manifest = json!(ingest.manifest);
     manifest["salt"] = salt();
-    written.row(RowKind::Manifests, manifest.clone(), None)?;
     let binds = binds!(scope; manifest, numbers = ingest.numbers, sync = rw.sync);
-    stream.wrote(MANIFEST, binds).await
+    let rows: Vec<Touched> = stream.rows(MANIFEST, binds).await?;
+    let is_written = !rows.is_empty();
+    written.touched(rows)?;
+    Ok(is_written)
 }
 
 /// Writes the edges from the chunks of a document to the messages from which they were made, as far

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::db::{Binds, Ro, Rw, binds};
 use super::fault::Result;
-use super::ledger::{Written, salt};
+use super::ledger::{Touched, Written, salt};
 use super::query::queries;
 use super::tombstone::{last_of, seal};
 use super::transaction::Stream;
 use crate::limits::FORGET_SCAN_ROWS;
-use vctx_core::ledger::LocalKind;
 use vctx_core::limits::FORGET_ROWS;
 use vctx_core::memory::change::Forget;
 use vctx_core::memory::forget::{Forgetting, QuotingVersion};
@@ -331,10 +330,11 @@ pub(super) async fn forget(
     forget: &Forget,
     written: &mut Written<'_>,
 ) -> Result<bool> {
-    if !stream.wrote(MARK, marks(rw, scope, &forget.row, forget.at)).await? {
+    let rows: Vec<Touched> = stream.rows(MARK, marks(rw, scope, &forget.row, forget.at)).await?;
+    if rows.is_empty() {
         return Ok(false);
     }
-    written.local(LocalKind::Forgettings, &json!(forget.row))?;
+    written.touched(rows)?;
     let beside =
         [&forget.threads, &forget.prompts, &forget.noticed, &forget.schedules, &forget.tool_sets];
     let has_rows = forget.beside || beside.iter().any(|list| !list.is_empty());

@@ -21,6 +21,8 @@ pub(super) struct Touched {
     of: String,
     /// The row after the statement; absent if the statement removed the row.
     row: Option<Box<RawValue>>,
+    /// The row that the statement found and changed; absent if it wrote a new row.
+    old: Option<Box<RawValue>>,
     /// The attributes that identify a removed row.
     gone: Option<Map<String, Value>>,
     /// Salt of the message to which the row belongs, for rows without a salt of their own.
@@ -38,43 +40,43 @@ impl<'a> Written<'a> {
         Self { scope, items: Vec::new() }
     }
 
-    /// Adds the rows that a statement returned.
+    /// Adds the rows that a statement returned, in the order of the statement.
     pub(super) fn touched(&mut self, rows: Vec<Touched>) -> Result<()> {
         for row in rows {
-            if let Some(kind) = LocalKind::by_name(&row.of) {
-                self.touched_local(kind, row)?;
-                continue;
-            }
-            let kind = RowKind::by_name(&row.of).ok_or_else(|| refused(&row.of, "is unknown"))?;
-            let items = match (row.row, row.gone) {
-                (Some(text), _) => match exact(text.get()) {
-                    Ok(Value::Object(map)) => {
-                        Item::of_row(kind, map, self.scope, row.salt.as_deref())
-                    }
-                    Ok(_) => Err("is no object".to_owned()),
-                    Err(why) => Err(why),
-                },
-                (None, Some(gone)) => Item::gone(kind, &gone),
-                (None, None) => Err("has neither a row nor an identity".to_owned()),
-            };
-            self.add(kind, items)?;
+            let items = self.items_of(&row).map_err(|why| refused(&row.of, &why))?;
+            self.items.extend(items.iter().map(Item::to_string));
         }
         Ok(())
     }
 
-    fn touched_local(&mut self, kind: LocalKind, row: Touched) -> Result<()> {
-        let item = match (row.row, row.gone) {
-            (Some(text), _) => match exact(text.get()) {
-                Ok(Value::Object(map)) => Item::of_local(kind, map, self.scope),
-                Ok(_) => Err("is no object".to_owned()),
-                Err(why) => Err(why),
-            },
-            (None, Some(gone)) => Item::gone_local(kind, &gone),
-            (None, None) => Err("has neither a row nor an identity".to_owned()),
+    /// Returns the items of a row that a statement changed. A row that the statement found is
+    /// listed with its digest before, so that the ledger shows if it was not the row that an
+    /// earlier entry describes.
+    fn items_of(&self, row: &Touched) -> std::result::Result<Vec<Item>, String> {
+        let local = LocalKind::by_name(&row.of);
+        let kind = RowKind::by_name(&row.of);
+        let salt = row.salt.as_deref();
+        let items = |text: &RawValue| match (exact(text.get())?, local, kind) {
+            (Value::Object(map), Some(local), _) => {
+                Ok(vec![Item::of_local(local, map, self.scope)?])
+            }
+            (Value::Object(map), None, Some(kind)) => Item::of_row(kind, map, self.scope, salt),
+            (_, None, None) => Err("is unknown".to_owned()),
+            _ => Err("is no object".to_owned()),
         };
-        let item = item.map_err(|why| refused(kind.collection(), &why))?;
-        self.items.push(item.to_string());
-        Ok(())
+        match (&row.row, &row.gone) {
+            (Some(text), _) => {
+                let found = row.old.as_deref().map(items).transpose()?.unwrap_or_default();
+                let changed = items(text)?.into_iter();
+                Ok(changed.map(|item| item.changed_from(&found)).collect())
+            }
+            (None, Some(gone)) => match (local, kind) {
+                (Some(local), _) => Ok(vec![Item::gone_local(local, gone)?]),
+                (None, Some(kind)) => Item::gone(kind, gone),
+                (None, None) => Err("is unknown".to_owned()),
+            },
+            (None, None) => Err("has neither a row nor an identity".to_owned()),
+        }
     }
 
     /// Adds a row that an export leaves out, and that the server writes as it is.

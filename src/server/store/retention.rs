@@ -19,6 +19,11 @@ use vctx_core::trust::Scope;
 /// Maximum number of messages whose texts one write removes. The same maximum applies separately to
 /// core versions and to stored answers.
 const EXPIRE_ROWS: u64 = 256;
+/// Maximum number of rows of each kind that one statement of such a write changes. The statement
+/// returns each row with its texts, which have up to [`TEXT_BYTES_MAX`] bytes.
+///
+/// [`TEXT_BYTES_MAX`]: vctx_core::limits::TEXT_BYTES_MAX
+const EXPIRE_STATEMENT_ROWS: usize = 32;
 /// Number of an agent's oldest messages that are examined to find those whose entry the TTL index
 /// has removed. This index removes the oldest entries first.
 const EXPIRE_SCAN_ROWS: u64 = 2_048;
@@ -91,17 +96,30 @@ pub(super) async fn expire(
         messages: u64,
         rows: Vec<Touched>,
     }
-    let ids: Vec<String> = expire.keys.iter().map(|key| format!("messages/{key}")).collect();
-    let binds = binds!(scope;
-        keys = expire.keys, ids, seqs = expire.seqs, versions = expire.versions,
-        answers = expire.answers, expired_at = expire.expired_at,
-        forgotten = expire.forgotten_version.is_some(),
-        forgotten_version = expire.forgotten_version, salt = salt(), sync = rw.sync
-    );
-    let rows: Vec<Row> = stream.rows(EXPIRE, binds).await?;
-    let Some(row) = rows.into_iter().next() else { return Ok(false) };
-    written.touched(row.rows)?;
-    Ok(row.messages == expire.keys.len() as u64)
+    let lengths =
+        [expire.keys.len(), expire.seqs.len(), expire.versions.len(), expire.answers.len()];
+    let longest = lengths.into_iter().max().unwrap_or_default();
+    let (salt, mut messages) = (salt(), 0);
+    for at in 0..longest.div_ceil(EXPIRE_STATEMENT_ROWS).max(1) {
+        let keys = part(&expire.keys, at);
+        let ids: Vec<String> = keys.iter().map(|key| format!("messages/{key}")).collect();
+        let binds = binds!(scope;
+            keys, ids, seqs = part(&expire.seqs, at), versions = part(&expire.versions, at),
+            answers = part(&expire.answers, at), expired_at = expire.expired_at,
+            forgotten = expire.forgotten_version.is_some(),
+            forgotten_version = expire.forgotten_version, salt, sync = rw.sync
+        );
+        let rows: Vec<Row> = stream.rows(EXPIRE, binds).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(false) };
+        written.touched(row.rows)?;
+        messages += row.messages;
+    }
+    Ok(messages == expire.keys.len() as u64)
+}
+
+/// Returns the part of a list that the statement with the number `at` gets.
+fn part<T>(list: &[T], at: usize) -> &[T] {
+    list.chunks(EXPIRE_STATEMENT_ROWS).nth(at).unwrap_or_default()
 }
 
 /// Creates or drops recall storage's TTL index, as the policy requires. Returns `true` if anything

@@ -1,0 +1,100 @@
+//! Tests the items of ledger entries, and the fold of entries whose statements changed rows that
+//! they found.
+
+use serde_json::{Map, Value, json};
+use vctx_core::ledger::{Fold, ITEMS_VERSION, Item, genesis, link, text_of};
+use vctx_core::memory::export::RowKind;
+
+/// Digests of the same length as those of entries.
+const A: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+const B: &str = "BBBBBBBBBBBBBBBBBBBBBB";
+const C: &str = "CCCCCCCCCCCCCCCCCCCCCC";
+
+#[test]
+fn an_item_is_parsed_as_it_is_written() {
+    for text in [
+        "m7".to_owned(),
+        format!("m7 {A}"),
+        format!("i{B} {A} 1790000000"),
+        format!("m7 {A} <{B}"),
+        format!("q7 {A} <{B}"),
+        format!("i{B} {A} 1790000000 <{C}"),
+        format!("w{B} {A}"),
+    ] {
+        let item = Item::parse(&text).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(item.to_string(), text);
+    }
+    for text in [
+        String::new(),
+        "z7".to_owned(),
+        format!("<{A}"),
+        format!("m7 <{A}"),
+        format!("m7 {A} <"),
+        format!("m7 {A} <{B}B"),
+        format!("m7 {A} <{}", &B[1..]),
+        format!("m7 {A} <{}=", &B[1..]),
+        format!("m7 {A} <<{}", &B[1..]),
+        format!("m7 {A} <{B} 1790000000"),
+        format!("m7 {A} <{B} <{B}"),
+        format!("m7 {A} soon <{B}"),
+        format!("m7 {A} 1790000000 <{B} x"),
+        format!("m7 {A} {B}"),
+        // A vector is never changed, and an event neither.
+        format!("w{B} {A} <{C}"),
+        format!("e {A} <{B}"),
+    ] {
+        assert_eq!(Item::parse(&text), None, "{text}");
+    }
+}
+
+/// Returns the differences that a fold reports of entries with the given items, without any rows.
+fn folded(entries: &[&[String]]) -> Vec<(&'static str, String, String)> {
+    let mut fold = Fold::default();
+    let mut head = genesis("ada");
+    for (n, items) in (1..).zip(entries) {
+        let mut rows = vec![ITEMS_VERSION.to_owned()];
+        rows.extend(items.iter().cloned());
+        let row = json!({"type": "audit", "ts": "t", "details": {}, "n": n, "rows": rows});
+        let mut row: Map<String, Value> = row.as_object().expect("a row").clone();
+        head = link(&head, n, &text_of(&row));
+        row.insert("hash".into(), head.as_str().into());
+        fold.row(RowKind::Events, &row);
+    }
+    let folded = fold.finish("ada", 0, "", &[]);
+    let told = folded.differences.into_iter();
+    told.map(|one| (one.wrong.name(), one.row, one.what)).collect()
+}
+
+#[test]
+fn the_row_that_a_statement_found_is_compared_with_the_entries_before() {
+    let (new, gone) = (format!("m7 {A}"), "m7".to_owned());
+    let then = |after: &str, before: &str| format!("m7 {after} <{before}");
+    // A row that does not exist is no matter of this test: each case removes it in the end.
+    let end = [gone.clone()];
+    let first = [new.clone()];
+    assert_eq!(folded(&[&first, &[then(B, A)], &[then(C, B)], &end]), []);
+    // Two statements of one entry change the same row.
+    assert_eq!(folded(&[&first, &[then(B, A), then(C, B)], &end]), []);
+    let changed = |entry: u64, by: u64| {
+        let what =
+            format!("was not the row that entry {entry} describes when entry {by} changed it");
+        ("changed", "7".to_owned(), what)
+    };
+    assert_eq!(folded(&[&first, &[then(C, B), then(B, A)], &end]), [changed(1, 2), changed(2, 2)]);
+    // A difference stays, and is not repeated.
+    let later = [then(A, C)];
+    assert_eq!(folded(&[&first, &[then(C, B)], &later, &end]), [changed(1, 2)]);
+    // A row of no entry, and a row that an entry removed.
+    let extra = |by: u64| {
+        let what = format!("was described by no entry when entry {by} changed it");
+        ("extra", "7".to_owned(), what)
+    };
+    assert_eq!(folded(&[&[then(B, A)], &end]), [extra(1)]);
+    assert_eq!(folded(&[&first, &end, &[then(B, A)], &end]), [extra(3)]);
+    // A row that is written without the row before, as it is written new, is not compared.
+    assert_eq!(folded(&[&first, &[format!("m7 {B}")], &end]), []);
+    // A malformed word is named.
+    let told = folded(&[&first, &[format!("m7 {B} <{}", &A[1..])], &end]);
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].0, told[0].1.as_str()), ("shape", "entry 2"));
+}
