@@ -155,9 +155,9 @@ pub enum RowState {
 }
 
 /// A row that a write changed. An entry stores an item as a text: the letter of the shape, the
-/// identity, a space and the digest, for a row that expires a space and the time, and for a row that
-/// a statement found and changed a space, `<` and the digest before. The text of a removed row has
-/// no digest.
+/// identity, a space and the digest, for a row that expires a space and the time, and for a row
+/// that a statement found and changed a space, `<` and the digest before. The text of a removed row
+/// has no digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// What the item describes.
