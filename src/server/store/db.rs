@@ -182,7 +182,7 @@ impl Link {
         id.ok_or_else(|| Fault::new(FaultKind::Garbage, "the answer has no transaction id"))
     }
 
-    /// Returns all rows of a query, run inside a read-only transaction.
+    /// Returns all rows of a query, run inside a transaction.
     pub(super) async fn rows_inside<R: DeserializeOwned>(
         &self,
         transaction: &str,

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use arangors::AqlQuery;
 use arangors::transaction::{Status, Transaction, TransactionCollections, TransactionSettings};
 use http::Method;
 use serde::de::DeserializeOwned;
@@ -16,7 +15,6 @@ use super::fault::{Fault, FaultKind, Result};
 use super::query::Query;
 use super::uds::UdsClient;
 use crate::limits::LEFTOVER_MS;
-use crate::store::limits::BATCH_ROWS;
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::limits::TRANSACTION_BYTES_MAX;
@@ -71,9 +69,9 @@ impl<'a> Stream<'a> {
         Ok(Self { rw, transaction: Some(transaction), last_used: Mutex::new(clock::now()) })
     }
 
-    /// Runs a query inside the transaction. All rows must be in the first batch, since arangors'
-    /// own loop loses the last of several batches (`Transaction::aql_query`, 0.6.0). No write of
-    /// the server returns more than `BATCH_ROWS`.
+    /// Runs a query inside the transaction. Rows are parsed directly from the database's answer:
+    /// arangors (0.6.0) would first build values of them, in which the last bit of a fraction may
+    /// be wrong, and its own loop loses the last of several batches.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
@@ -81,17 +79,9 @@ impl<'a> Stream<'a> {
     ) -> Result<Vec<R>> {
         self.check_idle()?;
         metrics::counter!(metric::STORE_TRIPS, "socket" => "rw").increment(1);
-        let request =
-            AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
-        let answer = self.running()?.aql_query_batch::<R>(request).await?;
+        let rows = self.rw.link.rows_inside(self.id()?, query, binds).await?;
         *self.last_used.lock().expect("no holder panics") = clock::now();
-        if answer.more {
-            return Err(Fault::new(
-                FaultKind::Garbage,
-                format!("{} returned more than {BATCH_ROWS} rows", query.name),
-            ));
-        }
-        Ok(answer.result)
+        Ok(rows)
     }
 
     /// Returns whether a query inside the transaction wrote something.
