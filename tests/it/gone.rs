@@ -175,7 +175,8 @@ async fn rows_that_cannot_be_read_are_named() {
     let home = Home::new();
     let server = home.serve().await;
     // The server logs the rows that it cannot read.
-    server.expect("");
+    server.expect("answer not understood");
+    server.expect("cannot be listed");
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
     let letter = json!({"doc_id": "letter", "document": "The ship leaves on Monday."});
     ada.done("ingest_archival", &letter).await;
