@@ -35,9 +35,10 @@ Examples:
   vctx verify --receipt receipt.json --item 17           ... and check later whether message 17 was in it
   vctx verify --receipt receipt.json --key KEY           ... and whether KEY signed the ledger as it was then
   vctx verify --key KEY1 --key KEY2                      whether one of these keys signed each agent's ledger
-  vctx verify --agent ada --accept                       go on with a core that was changed in the database
+  vctx verify --agent ada --accept REV                   go on with a core that was changed in the database
 
-The server refuses calls of an agent whose core somebody changed in the database. Restore the row from a backup, or look at the core and accept it.
+The server refuses calls of an agent whose core somebody changed in the database. Restore the row from a backup, or look at the core (vctx state,
+vctx export) and accept the revision that the refusal names.
 The public key of a server is in the answer of `vctx verify --json` (`key`). Keep it where writers to the database cannot change it.
 Exit code 0 if all checks pass, 65 if a check fails.";
 
@@ -70,10 +71,10 @@ pub struct Verify {
     #[arg(long, value_name = "KEY", requires = "key")]
     witness_key: Vec<String>,
 
-    /// First accept the core of --agent as it is in the database, if the ledger contradicts it; an
-    /// entry of the ledger says so
-    #[arg(long, requires = "agent", conflicts_with_all = ["export", "receipt"])]
-    accept: bool,
+    /// First accept the core of --agent with this revision, if the ledger contradicts it; an entry
+    /// of the ledger says so
+    #[arg(long, value_name = "REV", requires = "agent", conflicts_with_all = ["export", "receipt"])]
+    accept: Option<String>,
 
     /// A file that `vctx context --save` wrote, to compare with the agent's log
     #[arg(long, value_name = "FILE")]
@@ -158,9 +159,8 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         }
         None => {
             let client = verify.target.client();
-            if let Some(agent) = verify.agent.as_deref().filter(|_| verify.accept) {
-                let state = client.state(agent).await?;
-                client.accept_core(agent, state["_rev"].as_str().unwrap_or_default()).await?;
+            if let Some((agent, rev)) = verify.agent.as_deref().zip(verify.accept.as_deref()) {
+                client.accept_core(agent, rev).await?;
             }
             for agent in agents(&client, verify.agent.as_deref(), check.as_ref()).await? {
                 let wanted = check.as_mut().filter(|check| check.agent() == agent);

@@ -96,7 +96,8 @@ async fn a_changed_core_is_refused_until_it_is_put_back_or_accepted() {
     tampered(&database).await;
     assert_refused(&ada).await;
     let socket = home.path("vctx.sock").display().to_string();
-    let accept = ["verify", "--agent", "ada", "--accept", "--socket", &socket];
+    let rev = core(&database).await["_rev"].as_str().expect("a revision").to_owned();
+    let accept = ["verify", "--agent", "ada", "--accept", &rev, "--socket", &socket];
     let stale = json!({"accept": "core", "_rev": "_other"}).to_string();
     let stale = ada.wire.call("POST", &format!("{}/ledger", ada.path()), &[], stale).await;
     assert_eq!(stale.status, 412, "{}", stale.text);
@@ -113,6 +114,22 @@ async fn a_changed_core_is_refused_until_it_is_put_back_or_accepted() {
     assert_eq!(accepted.filter(|one| one["details"]["accepted"] == "core").count(), 1);
 }
 
+/// Changes the core, and appends an entry after the last one that lists it so.
+async fn forge(database: &Database, last: &Value) {
+    tampered(database).await;
+    let actor = Actor { uid: 0, pid: 0, label: None };
+    let scope = admit(&Principal { actor, tenant: String::new() }, "ada").expect("a name");
+    let items = Item::of_row(RowKind::Core, core(database).await, &scope, None).expect("items");
+    let n = last["n"].as_u64().expect("a number") + 1;
+    let mut entry = json!({"agent_id": "ada", "type": "audit", "ts": last["ts"], "n": n,
+        "_key": format!("l:ada:{n}"), "code": last["code"], "details": {"beside": "accept"},
+        "rows": [ITEMS_VERSION, items[0].to_string()]});
+    let text = text_of(entry.as_object().expect("a row"));
+    entry["hash"] = link(last["hash"].as_str().expect("a hash"), n, &text).into();
+    let insert = "INSERT @entry INTO memory_events RETURN 1";
+    database.row(insert, json!({"entry": entry})).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_of_another_writer_makes_no_core_right() {
     let home = Home::new();
@@ -121,19 +138,9 @@ async fn an_entry_of_another_writer_makes_no_core_right() {
     ada.append("user", "The boat lies in Hoorn.").await;
     let n = signed(&ada).await["entries"].as_u64().expect("a number");
     let database = home.database_inside();
-    tampered(&database).await;
-    let actor = Actor { uid: 0, pid: 0, label: None };
-    let scope = admit(&Principal { actor, tenant: String::new() }, "ada").expect("a name");
-    let items = Item::of_row(RowKind::Core, core(&database).await, &scope, None).expect("items");
     let last = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.n == @n RETURN e";
     let last = database.row(last, json!({"n": n})).await;
-    let mut entry = json!({"agent_id": "ada", "type": "audit", "ts": last["ts"], "n": n + 1,
-        "_key": format!("l:ada:{}", n + 1), "code": last["code"], "details": {"beside": "accept"},
-        "rows": [ITEMS_VERSION, items[0].to_string()]});
-    let text = text_of(entry.as_object().expect("a row"));
-    entry["hash"] = link(last["hash"].as_str().expect("a hash"), n + 1, &text).into();
-    let insert = "INSERT @entry INTO memory_events RETURN 1";
-    database.row(insert, json!({"entry": entry})).await;
+    forge(&database, &last).await;
     server.expect(ERROR);
     assert_refused(&ada).await;
     let (code, report) = home.verify("vctx.sock", "ada");
@@ -162,4 +169,116 @@ async fn a_core_is_compared_with_an_entry_far_behind() {
     tampered(&home.database_inside()).await;
     server.expect(ERROR);
     assert_refused(&ada).await;
+}
+
+/// Returns the entries of an agent's ledger and its versions, as they are in the database.
+async fn entries(database: &Database, collection: &str) -> Vec<Value> {
+    let all = format!("FOR e IN {collection} FILTER e.agent_id == 'ada' RETURN e");
+    database.rows(&all, json!({})).await
+}
+
+async fn remove(database: &Database, collection: &str, after: u64, number: &str) {
+    let gone = format!(
+        "FOR e IN {collection} FILTER e.agent_id == 'ada' AND e.{number} > @after
+           REMOVE e IN {collection} RETURN 1"
+    );
+    assert!(!database.rows(&gone, json!({"after": after})).await.is_empty(), "{collection}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_core_without_its_ledger_gets_no_new_one() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "The boat lies in Hoorn.").await;
+    signed(&ada).await;
+    let database = home.database_inside();
+    tampered(&database).await;
+    remove(&database, "memory_events", 0, "n").await;
+    server.expect(ERROR);
+    server.expect("the ledger does not continue");
+    let put = async || {
+        let body = json!({"every_ms": 60_000, "content": "Look at the tide."}).to_string();
+        let path = format!("{}/schedules/tide", ada.path());
+        ada.wire.call("PUT", &path, &[], body).await.status
+    };
+    assert_refused(&ada).await;
+    // The server still knows the last entry, so it finds another one missing.
+    assert_ne!(put().await, 200);
+    assert!(server.stop().await.success());
+    drop(server);
+    let server = home.serve().await;
+    server.expect(ERROR);
+    server.expect("the ledger does not continue");
+    assert_eq!(put().await, 409);
+    assert_refused(&ada).await;
+    assert_named(&home);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_core_is_refused_although_its_entry_is_right() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    ada.append("user", "The boat lies in Hoorn.").await;
+    let database = home.database_inside();
+    let n = signed(&ada).await["entries"].as_u64().expect("a number");
+    let before = core(&database).await;
+    ada.append("user", "It is sold.").await;
+    signed(&ada).await;
+    assert!(entries(&database, "memory_events").await.len() > 2);
+    put(&database, &before).await;
+    remove(&database, "memory_events", n, "n").await;
+    server.expect(ERROR);
+    server.expect("the ledger does not continue");
+    for _ in 0..2 {
+        assert_refused(&ada).await;
+    }
+    assert!(server.stop().await.success());
+    drop(server);
+    let server = home.serve().await;
+    server.expect(ERROR);
+    server.expect("the ledger does not continue");
+    assert_refused(&ada).await;
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_eq!(code, 65, "{report:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_imported_agent_is_protected_before_its_first_write() {
+    let source = Home::new();
+    let _source = source.serve().await;
+    let home = Home::new();
+    let server = home.serve().await;
+    let cid = Agent::create(source.wire("vctx.sock"), "cid", 8192, "Be brief.").await;
+    cid.append("user", "The boat lies in Hoorn.").await;
+    cid.append("user", "Forget this.").await;
+    let headers = [("idempotency-key", "forget"), ("if-match", "*")];
+    let forget = json!({"seqs": [2]}).to_string();
+    cid.wire.call("POST", &format!("{}/forget", cid.path()), &headers, forget).await.ok();
+    let export = cid.wire.get(&format!("{}/export", cid.path())).await.text;
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    ada.wire.call("POST", "/v1/agents/ada/import", &[], export).await.ok();
+    home.assert_verified("vctx.sock", "ada");
+    let database = home.database_inside();
+    let last = entries(&database, "memory_events").await;
+    let last = last.iter().max_by_key(|one| one["n"].as_u64()).expect("an entry").clone();
+    // The number of imported entries says which forget operations may be missing.
+    let before = core(&database).await;
+    assert_eq!(before["imported_entries"], last["n"]);
+    ada.context().await;
+    server.expect(ERROR);
+    forge(&database, &last).await;
+    assert_refused(&ada).await;
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_eq!(code, 65, "{report:#}");
+    put(&database, &before).await;
+    remove(&database, "memory_events", last["n"].as_u64().expect("a number"), "n").await;
+    ada.append("user", "It sails on Friday.").await;
+    home.assert_verified("vctx.sock", "ada");
+    let mut raised = core(&database).await;
+    raised["imported_entries"] = json!(last["n"].as_u64().expect("a number") + 1);
+    put(&database, &raised).await;
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_eq!(code, 65, "{report:#}");
 }

@@ -500,15 +500,22 @@ async fn an_entry_without_the_secret_is_named_and_gets_no_signature() {
         assert_eq!(told["signed"]["entries"], before, "{told}");
     };
     named().await;
-    // The next write of the server follows this entry, and is not signed either.
-    server.expect("the ledger does not continue the last signed entry");
-    ada.append("user", "Thank you.").await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    // The server does not follow this entry.
+    let refused = async |key: &str| {
+        let headers = [("idempotency-key", key), ("if-match", "*")];
+        let body = json!({"message": "Thank you.", "role": "user"}).to_string();
+        let path = format!("{}/tools/append_fifo", ada.path());
+        let answer = ada.wire.call("POST", &path, &headers, body).await;
+        assert_eq!((answer.status, answer.code()), (409, "LEDGER_CONTRADICTED"), "{}", answer.text);
+    };
+    server.expect("the core contradicts the ledger");
+    refused("one").await;
     named().await;
     assert!(server.stop().await.success());
     drop(server);
     let server = home.serve().await;
     server.expect("the ledger does not continue the last signed entry");
-    ada.append("user", "Again.").await;
+    server.expect("the core contradicts the ledger");
+    refused("two").await;
     named().await;
 }

@@ -54,11 +54,6 @@ impl CoreEntry {
             _ => Err(format!("the core is not the one that entry {n} describes")),
         }
     }
-
-    /// Returns the code of the entry; empty if it has none.
-    pub fn code(&self) -> &str {
-        self.entry.get("code").and_then(Value::as_str).unwrap_or_default()
-    }
 }
 
 const CORE: Shape = Shape::Row(RowKind::Core);

@@ -32,9 +32,24 @@ impl Secret {
         URL_SAFE_NO_PAD.encode(&code.as_ref()[..CODE_BYTES])
     }
 
-    /// Returns whether a code is the one of the entry with the given hash, or of another text.
+    /// Returns the code of an entry that an import brought along.
+    pub fn imported_code(&self, hash: &str) -> String {
+        self.code(&format!("imported {hash}"))
+    }
+
+    /// Returns whether a code is the one of the given text.
     pub fn holds(&self, text: &str, code: &str) -> bool {
         self.code(text) == code
+    }
+
+    /// Returns whether a code is the one of an entry that an import brought along.
+    pub fn holds_imported(&self, hash: &str, code: &str) -> bool {
+        self.imported_code(hash) == code
+    }
+
+    /// Returns whether a code is one of an entry with the given hash.
+    pub fn holds_entry(&self, hash: &str, code: &str) -> bool {
+        self.holds(hash, code) || self.holds_imported(hash, code)
     }
 }
 
@@ -53,6 +68,9 @@ mod tests {
         let (ours, other) = (Secret::new(&[1; 32]), Secret::new(&[2; 32]));
         let code = ours.code("ab");
         assert!(ours.holds("ab", &code) && code.len() == 22);
+        let imported = ours.imported_code("ab");
+        assert!(ours.holds_imported("ab", &imported) && !ours.holds("ab", &imported));
+        assert!(ours.holds_entry("ab", &imported) && ours.holds_entry("ab", &code));
         assert!(!ours.holds("ac", &code) && !other.holds("ab", &code) && !ours.holds("ab", ""));
     }
 }

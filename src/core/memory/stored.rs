@@ -270,9 +270,9 @@ const GROUPS: &[Group] = &[
     ),
     Group::text("schedules", "content", OF_PROMPT).scanned().withheld(),
     Group::text("schedules", "name running", OF_PROMPT),
-    Group::figures("memory_events", "_key").stays(),
+    Group::figures("memory_events", "_key code").stays(),
     Group::owner("memory_events", "agent_id"),
-    Group::figures("memory_events", "code details hash n rows ts type"),
+    Group::figures("memory_events", "details hash n rows ts type"),
     Group::figures("pages", "_key created_at expires_at items query_hash salt tool").stays(),
     Group::owner("pages", "agent_id"),
     Group::figures(

@@ -15,6 +15,8 @@ const CORES_CACHED_MAX: usize = 4_096;
 #[derive(Default)]
 pub(super) struct Cores {
     held: Mutex<HashMap<String, Arc<Core>>>,
+    /// Revisions of the cores that were refused last, by key, at most `CORES_CACHED_MAX`.
+    refused: Mutex<HashMap<String, String>>,
 }
 
 impl Cores {
@@ -34,6 +36,15 @@ impl Cores {
             }
         }
         held.insert(core.key.clone(), core);
+    }
+
+    /// Notes that a core was refused. Returns whether this is new.
+    pub(super) fn is_newly_refused(&self, key: &str, rev: &str) -> bool {
+        let mut refused = self.refused.lock().expect("no holder panics");
+        if refused.len() >= CORES_CACHED_MAX && !refused.contains_key(key) {
+            refused.clear();
+        }
+        refused.insert(key.to_owned(), rev.to_owned()).as_deref() != Some(rev)
     }
 
     /// Removes a core that may be outdated from the cache.

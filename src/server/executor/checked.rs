@@ -4,7 +4,6 @@
 //! somebody made in the database would be listed as if the server had made it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -65,38 +64,50 @@ impl Kernel {
         if described.row.get("_rev").is_some_and(|rev| *rev != core.rev.as_str()) {
             return Ok(false);
         }
-        self.compare(scope, described).await?;
+        if let Err(error) = self.compare(scope, described).await {
+            return Err(self.contradicted(error, scope, &core.rev));
+        }
         self.cores.put(Arc::new(core.clone()));
         Ok(true)
     }
 
+    /// Says in an error about a contradiction what to do. Logs each contradicted core once.
+    fn contradicted(&self, error: Error, scope: &Scope, rev: &str) -> Error {
+        if error.code != Code::LedgerContradicted {
+            return error;
+        }
+        let (agent, why) = (scope.agent(), &error.message);
+        if self.cores.is_newly_refused(scope.key(), rev) {
+            tracing::error!(agent, why, "the core contradicts the ledger: run `vctx verify`");
+        }
+        let text = format!(
+            "{why}: run `vctx verify --agent {agent}`, and restore the row from a backup, or accept it with --accept {rev}"
+        );
+        Error::new(Code::LedgerContradicted, text).with("_rev", rev)
+    }
+
     async fn compare(&self, scope: &Scope, described: DescribedCore) -> Result<()> {
         let DescribedCore { row, entry } = described;
-        let signed = self.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
-        let signed = signed.and_then(|signed| signed.head);
         let Some(entry) = entry else {
             // An earlier program version wrote the agent, and its next write begins the ledger.
             let has_salt = row.get("salt").and_then(Value::as_str).is_some_and(|s| !s.is_empty());
-            return match (signed, has_salt) {
-                (None, false) => Ok(()),
-                _ => Err(contradicted("no entry describes the core", scope)),
+            let is_signed = self
+                .checkpoints
+                .as_ref()
+                .and_then(|all| all.signed(scope.key()))
+                .is_some_and(|signed| signed.head.is_some());
+            return match is_signed || has_salt {
+                false => Ok(()),
+                true => Err(contradicted("no entry describes the core")),
             };
         };
-        let head = entry.check(row, scope).map_err(|why| contradicted(&why, scope))?;
-        let coded = self.rw.heads.is_coded(&head.hash, entry.code());
-        let Some(signed) = signed.filter(|_| !coded) else { return Ok(()) };
-        if self.is_lenient.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        // An entry that an earlier program version or another installation wrote has no code of
-        // this server, but a signed head follows from it.
-        let follows = head.n <= signed.n
-            && self.patiently(|| store::leads_to(&self.rw, scope, &head, &signed)).await?;
-        match follows {
+        let head = entry.check(row, scope).map_err(|why| contradicted(&why))?;
+        let part = self.patiently(|| store::is_part_of_ledger(&self.rw, scope, &head)).await?;
+        match part {
             true => Ok(()),
             false => {
-                let why = format!("entry {} was not written by a server with this secret", head.n);
-                Err(contradicted(&why, scope))
+                let why = format!("the last entry does not follow from entry {}", head.n);
+                Err(contradicted(&why))
             }
         }
     }
@@ -139,13 +150,8 @@ impl Executor {
     }
 }
 
-fn contradicted(why: &str, scope: &Scope) -> Error {
-    let agent = scope.agent();
-    tracing::error!(agent, why, "the core contradicts the ledger: run `vctx verify`");
-    let text = format!(
-        "{why}: run `vctx verify --agent {agent}`, and restore the row from a backup, or accept it with --accept"
-    );
-    Error::new(Code::LedgerContradicted, text)
+fn contradicted(why: &str) -> Error {
+    Error::new(Code::LedgerContradicted, why)
 }
 
 fn overtaken() -> Error {

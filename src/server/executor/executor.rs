@@ -105,9 +105,10 @@ impl Executor {
         checkpoints: Arc<Checkpoints>,
         (secret, is_new): (Arc<Secret>, bool),
     ) -> Self {
+        self.kernel.rw.heads.set_trust(secret, Arc::<Checkpoints>::clone(&checkpoints));
         self.kernel.checkpoints = Some(checkpoints);
         self.kernel.is_lenient = AtomicBool::new(is_new);
-        self.kernel.rw.heads.set_secret(secret);
+        self.kernel.rw.heads.set_lenient(is_new);
         self
     }
 

@@ -336,18 +336,20 @@ impl Transfers<'_> {
         mark: &ImportMark,
         file: File,
     ) -> Result<String> {
-        let rows = self.laid(writer, order, mark, file).await?;
+        let rows = self.laid(writer, order, mark, file, u64::MAX).await?;
         self.finished(writer, order, rows).await
     }
 
     /// Writes all rows that the import's marker does not count as written yet, reads all rows back,
-    /// and returns their number.
+    /// and returns their number. Entries of the ledger up to the number `imported` get the code of
+    /// an import.
     pub(super) async fn laid(
         &self,
         writer: &ImportWriter<'_>,
         order: &Order<'_>,
         mark: &ImportMark,
         file: File,
+        imported: u64,
     ) -> Result<u64> {
         let mut lines = Lines::of(file)?;
         // The file's first line, its header, was already checked.
@@ -368,7 +370,11 @@ impl Transfers<'_> {
             }
             bytes += line.len();
             rows += 1;
-            batch.entry(part).or_default().push(settled(part, row, &order.owner).map_err(refused)?);
+            let mut row = settled(part, row, &order.owner).map_err(refused)?;
+            if part == RowKind::Events {
+                self.kernel.rw.heads.recode(&mut row, imported);
+            }
+            batch.entry(part).or_default().push(row);
             if rows >= EXPORT_PAGE_ROWS.1 || bytes >= EXPORT_PAGE_BYTES {
                 self.write(writer, std::mem::take(&mut batch), written).await?;
                 written += rows;

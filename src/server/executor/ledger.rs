@@ -40,10 +40,9 @@ impl Executor {
         // The signed head is read before the snapshot, so the snapshot must contain its entry.
         let signed = self.kernel.checkpoints.as_ref().and_then(|all| all.signed(scope.key()));
         let own = signed.as_ref().and_then(|signed| signed.last().cloned());
-        // Entries that are not signed yet must have a code. An agent that has come back has entries
-        // of another database.
+        // Entries that are not signed yet must have a code.
         let coded_after = signed.as_ref().and_then(|signed| signed.head.as_ref());
-        let coded_after = coded_after.map(|head| head.n);
+        let coded_after = Some(coded_after.map_or(0, |head| head.n));
         let coded_after = coded_after.filter(|_| !self.kernel.is_lenient.load(Ordering::Relaxed));
         let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
@@ -156,6 +155,7 @@ impl Executor {
         self.sign_found(checkpoints).await?;
         if is_first {
             self.kernel.is_lenient.store(false, Ordering::Relaxed);
+            self.kernel.rw.heads.set_lenient(false);
             self.kernel.has_signed.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -240,7 +240,6 @@ impl Executor {
         signed: Option<Signed>,
         one: &Unsigned,
     ) -> Result<Option<Head>> {
-        let is_back = signed.as_ref().is_some_and(|signed| signed.head.is_none());
         let signed = match signed.and_then(|signed| signed.last().cloned()) {
             None => return Ok(Some(one.after.clone())),
             Some(signed) if one.whole && signed == one.before => {
@@ -248,11 +247,9 @@ impl Executor {
             }
             Some(signed) => signed,
         };
-        // Another server, or this one before a restart, has written entries in between. An agent
-        // that has come back has entries of another database, whose servers may have another
-        // secret.
+        // Another server, or this one before a restart, has written entries in between.
         let scope = scope_of(key)?;
-        let strict = !is_back && !self.kernel.is_lenient.load(Ordering::Relaxed);
+        let strict = !self.kernel.is_lenient.load(Ordering::Relaxed);
         let rw = &self.kernel.rw;
         let folded = self.kernel.patiently(|| fold_on(rw, &scope, &signed, strict)).await?;
         match folded {

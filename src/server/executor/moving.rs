@@ -206,6 +206,11 @@ impl Transfers<'_> {
         }
         let loaded = self.kernel.patiently(|| store::load(&self.kernel.ro, scope, &[])).await?;
         let imported_entries = loaded.core.map_or(0, |core| core.imported_entries);
+        let is_imported = || store::is_imported(&self.kernel.rw, scope, imported_entries);
+        if imported_entries > 0 && !self.kernel.patiently(is_imported).await? {
+            let text = "the core names more imported entries than there are: run `vctx verify`";
+            return Err(Error::new(Code::LedgerContradicted, text));
+        }
         let checked = checked(&file, UNREADABLE).await?;
         Ok(Carried { file, checked, forgets, imported_entries, left })
     }
@@ -276,7 +281,7 @@ impl Transfers<'_> {
         let order = Order { scope, checked: &carried.checked, owner };
         let mark = self.take_place(&writer, &order).await?;
         let file = carried.file.try_clone().map_err(|e| disk(e, UNREADABLE))?;
-        let rows = self.laid(&writer, &order, &mark, file).await?;
+        let rows = self.laid(&writer, &order, &mark, file, carried.imported_entries).await?;
         let Last { mut core, first, schedules, number } = order.last()?;
         if carried.imported_entries > 0 {
             core.insert("imported_entries".into(), carried.imported_entries.into());

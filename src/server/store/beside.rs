@@ -326,8 +326,10 @@ async fn adopt_inside(
     let is_continued = continued.is_some();
     let mut dump = Dump::within(rw, scope, stream.id()?);
     let opened = dump.open().await?;
-    if opened.core.is_none() {
-        return Ok(false);
+    let Some(core) = &opened.core else { return Ok(false) };
+    if !is_continued && core.get("salt").is_some_and(|salt| salt != "") {
+        let why = "no entry describes the core, which had a ledger".to_owned();
+        return Err(Fault::new(FaultKind::Contradicted, why).into());
     }
     let mut written = Written::new(scope);
     if !is_continued {

@@ -32,6 +32,8 @@ pub enum FaultKind {
     },
     /// The answer could not be parsed.
     Garbage,
+    /// The agent's ledger in the database is not the one that the servers wrote.
+    Contradicted,
 }
 
 impl Fault {
@@ -94,7 +96,7 @@ impl Fault {
                     30 | 38 | 1429 | 1465 | 1478 | 1495 | 1496 | 1654 | 1655 | 21003 | 21004
                 ) || status == 503
             }
-            FaultKind::Garbage => false,
+            FaultKind::Garbage | FaultKind::Contradicted => false,
         }
     }
 }
@@ -172,6 +174,9 @@ impl From<Fault> for Error {
                 Code::StoreRefused,
                 "the database refused the credentials of vctx: check ARANGO_USER and its grants",
             ),
+            FaultKind::Contradicted => {
+                return Self::new(Code::LedgerContradicted, fault.message);
+            }
             FaultKind::Arango { .. } | FaultKind::Garbage => {
                 (Code::StoreRefused, "the database refused a request: see the log of vctx")
             }

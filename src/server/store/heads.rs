@@ -1,12 +1,14 @@
 //! Collects the heads of the ledgers that this server has written, until a checkpoint signs them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 
 use super::db::{Rw, binds};
-use super::fault::Result;
+use super::fault::{Fault, FaultKind, Result};
 use super::query::queries;
 use super::transaction::Stream;
 use vctx_core::ledger::note::Head;
@@ -45,25 +47,52 @@ pub struct Heads {
     unsigned: Mutex<BTreeMap<String, Option<Unsigned>>>,
     /// The last entries, by agent. Another server may have written newer ones.
     known: Mutex<HashMap<String, Head>>,
-    /// The secret of the database's servers, if they sign checkpoints.
-    secret: OnceLock<Arc<Secret>>,
+    /// What this server trusts, if it signs checkpoints.
+    trust: OnceLock<Trust>,
+    /// Whether entries without a code may be right, because an earlier program version wrote them.
+    lenient: AtomicBool,
+}
+
+/// The heads that checkpoints have signed.
+pub trait SignedHeads: fmt::Debug + Send + Sync {
+    /// Returns the newest signed head of an agent that is there.
+    fn signed_head(&self, agent: &str) -> Option<Head>;
+    /// Returns whether the agent's ledger contradicted its signed head.
+    fn is_contradicted(&self, agent: &str) -> bool;
+}
+
+#[derive(Debug)]
+struct Trust {
+    /// The secret of the database's servers.
+    secret: Arc<Secret>,
+    signed: Arc<dyn SignedHeads>,
 }
 
 impl Heads {
-    /// Sets the secret of the database's servers.
-    pub fn set_secret(&self, secret: Arc<Secret>) {
-        // Only the start of a server sets the secret.
-        let _ = self.secret.set(secret);
+    /// Sets the secret of the database's servers, and the signed heads.
+    pub fn set_trust(&self, secret: Arc<Secret>, signed: Arc<dyn SignedHeads>) {
+        // Only the start of a server sets them.
+        let _ = self.trust.set(Trust { secret, signed });
+    }
+
+    /// Sets whether entries without a code may be right.
+    pub fn set_lenient(&self, is_lenient: bool) {
+        self.lenient.store(is_lenient, Ordering::Relaxed);
     }
 
     /// Returns the secret of the database's servers, if they sign checkpoints.
     pub(super) fn secret(&self) -> Option<&Arc<Secret>> {
-        self.secret.get()
+        self.trust.get().map(|trust| &trust.secret)
     }
 
-    /// Returns whether an entry with this hash and code was written by a server with this secret.
-    pub fn is_coded(&self, hash: &str, code: &str) -> bool {
-        self.secret().is_none_or(|secret| secret.holds(hash, code))
+    /// Gives an imported entry its code, in place of that of another database. Entries up to the
+    /// number `imported` get the code of an import, others that of this database.
+    pub fn recode(&self, row: &mut serde_json::Map<String, serde_json::Value>, imported: u64) {
+        let n = row.get("n").and_then(serde_json::Value::as_u64);
+        let hash = row.get("hash").and_then(serde_json::Value::as_str);
+        let (Some(secret), Some(n), Some(hash)) = (self.secret(), n, hash) else { return };
+        let code = if n <= imported { secret.imported_code(hash) } else { secret.code(hash) };
+        row.insert("code".into(), code.into());
     }
 
     /// Notes entries of a ledger that no checkpoint has signed, and that this server has not
@@ -141,6 +170,8 @@ impl Heads {
 pub(super) struct Last {
     pub(super) n: Option<u64>,
     pub(super) hash: Option<String>,
+    /// The code of the entry.
+    code: Option<String>,
     /// Whether this program version wrote the entry.
     pub(super) is_new: bool,
 }
@@ -151,13 +182,59 @@ pub(super) async fn last_inside(stream: &Stream<'_>, scope: &Scope) -> Result<Op
     Ok(stream.rows(HEAD, binds).await?.into_iter().next())
 }
 
+/// Refuses a ledger that no server of the database wrote so: its last entry must have a code of the
+/// secret, and it must contain what this server has signed or written.
+async fn check_last(rw: &Rw, scope: &Scope, last: Option<&Last>) -> Result<()> {
+    let Some(trust) = rw.heads.trust.get() else { return Ok(()) };
+    let refused = |why: String| Err(Fault::new(FaultKind::Contradicted, why));
+    if trust.signed.is_contradicted(scope.key()) {
+        return refused("the ledger contradicts its signed head".into());
+    }
+    let signed = trust.signed.signed_head(scope.key());
+    let last = last.and_then(|last| Some((last.n?, last.hash.as_deref()?, last.code.as_deref())));
+    let Some((n, hash, code)) = last else {
+        return match signed {
+            Some(signed) => refused(format!("entry {} is missing, which was signed", signed.n)),
+            None => Ok(()),
+        };
+    };
+    let written = match rw.heads.unsigned.lock().expect("no holder panics").get(scope.key()) {
+        Some(Some(unsigned)) => unsigned.after.n,
+        _ => 0,
+    };
+    let least = signed.as_ref().map_or(0, |signed| signed.n).max(written);
+    if n < least {
+        return refused(format!("entry {least} is missing, which was signed or written"));
+    }
+    let is_signed = signed.as_ref().is_some_and(|signed| signed.n == n && signed.hash == hash);
+    let is_lenient = rw.heads.lenient.load(Ordering::Relaxed);
+    if !is_signed && !is_lenient && !trust.secret.holds_entry(hash, code.unwrap_or_default()) {
+        return refused(format!("entry {n} was not written by a server with the secret"));
+    }
+    match signed.filter(|_| !is_signed) {
+        Some(signed) if !contains(rw, scope, &signed).await? => {
+            refused(format!("entry {} is not the one that was signed", signed.n))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a ledger contains a head.
+async fn contains(rw: &Rw, scope: &Scope, head: &Head) -> Result<bool> {
+    let binds = binds!(scope; after = head.n.saturating_sub(1), limit = 1_u64);
+    let found: Option<Head> = rw.row(ENTRIES, binds).await?;
+    Ok(head.n == 0 || found.as_ref() == Some(head))
+}
+
 /// Returns the last entry of an agent's ledger, as this server knows it or else from the database.
-/// Returns `None` if there is none that this program version wrote.
+/// Returns `None` if there is none that this program version wrote. A ledger that no server of the
+/// database wrote so is refused.
 pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     if let Some(head) = rw.heads.known(scope) {
         return Ok(Some(head));
     }
     let last: Option<Last> = rw.row(HEAD, binds!(scope; items_version = ITEMS_VERSION)).await?;
+    check_last(rw, scope, last.as_ref()).await?;
     let head = last.filter(|last| last.is_new);
     let head = head.and_then(|last| Some(Head { n: last.n?, hash: last.hash? }));
     if let Some(head) = &head {
@@ -176,19 +253,41 @@ pub async fn last_head(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
 /// ledger does not contain the head, if an entry does not follow from the one before it, or if
 /// `strict` is true and a server with the same secret has not written the entry.
 pub async fn fold_on(rw: &Rw, scope: &Scope, from: &Head, strict: bool) -> Result<Option<Head>> {
-    if from.n > 0 {
-        let binds = binds!(scope; after = from.n - 1, limit = 1_u64);
-        let found: Option<Head> = rw.row(ENTRIES, binds).await?;
-        if found.as_ref() != Some(from) {
-            return Ok(None);
-        }
+    if !contains(rw, scope, from).await? {
+        return Ok(None);
     }
     folded(rw, scope, from, strict, u64::MAX).await
 }
 
-/// Returns whether the entries after the head `from` lead to the head `to`.
-pub async fn leads_to(rw: &Rw, scope: &Scope, from: &Head, to: &Head) -> Result<bool> {
-    Ok(folded(rw, scope, from, false, to.n).await?.as_ref() == Some(to))
+/// Returns whether a head is part of the ledger that this server trusts: the entries after it lead
+/// to the last entry.
+pub async fn is_part_of_ledger(rw: &Rw, scope: &Scope, head: &Head) -> Result<bool> {
+    let mut last = head_of(rw, scope).await?;
+    if last.as_ref().is_some_and(|last| last.n < head.n) {
+        // Another server has written the entry.
+        rw.heads.drop_known(scope);
+        last = head_of(rw, scope).await?;
+    }
+    // An earlier program version wrote the ledger.
+    let Some(last) = last else { return Ok(true) };
+    Ok(folded(rw, scope, head, false, last.n).await?.as_ref() == Some(&last))
+}
+
+/// Returns whether an import brought along the entry with this number.
+pub async fn is_imported(rw: &Rw, scope: &Scope, n: u64) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Entry {
+        n: u64,
+        hash: String,
+        code: Option<String>,
+    }
+    let Some(trust) = rw.heads.trust.get() else { return Ok(true) };
+    let binds = binds!(scope; after = n.saturating_sub(1), limit = 1_u64);
+    let found: Option<Entry> = rw.row(ENTRIES, binds).await?;
+    Ok(found.is_some_and(|entry| {
+        let code = entry.code.unwrap_or_default();
+        entry.n == n && trust.secret.holds_imported(&entry.hash, &code)
+    }))
 }
 
 /// Reads the entries after a head up to the number `most`.
@@ -215,7 +314,7 @@ async fn folded(
                 return Ok(None);
             }
             let code = row.get("code").and_then(serde_json::Value::as_str).unwrap_or_default();
-            if strict && !rw.heads.is_coded(&hash, code) {
+            if strict && rw.heads.secret().is_some_and(|secret| !secret.holds_entry(&hash, code)) {
                 return Ok(None);
             }
             head = Head { n, hash };

@@ -154,9 +154,13 @@ impl Comparison {
                 let (secret, after) = self.coded.as_ref()?;
                 let n = row.get("n").and_then(Value::as_u64)?;
                 let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-                // The signature covers an older entry. It has no code if an earlier program version
-                // wrote it, and another database's code after an import.
-                let right = n <= *after || secret.holds(text("hash"), text("code"));
+                let imported = self.lock().core.get("imported_entries").and_then(Value::as_u64);
+                if imported == Some(n) && !secret.holds_imported(text("hash"), text("code")) {
+                    return Some("is the last imported entry, as the core says, but not imported");
+                }
+                // The signature covers an older entry, which has no code if an earlier program
+                // version wrote it.
+                let right = n <= *after || secret.holds_entry(text("hash"), text("code"));
                 (!right).then_some("was not written by a server with the secret of this database")
             }
             RowKind::Answers => {

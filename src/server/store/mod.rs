@@ -59,7 +59,7 @@ pub use forget::{
     forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
     standing, stored_answers, summaries, threaded,
 };
-pub use heads::{Heads, Unsigned, fold_on, last_head, leads_to};
+pub use heads::{Heads, SignedHeads, Unsigned, fold_on, is_imported, is_part_of_ledger, last_head};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::check_ledger;
 pub use limits::ALL as LIMITS;

@@ -112,7 +112,10 @@ pub fn carried(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
             drop_equal(&mut row, "tenant", &owner.tenant)?;
             Some(schedule_key(scope, text(&row, "name")?))
         }
-        RowKind::Events if row.contains_key("n") => Some(entry_key(scope, number(&row, "n")?)),
+        RowKind::Events if row.contains_key("n") => {
+            row.shift_remove("code");
+            Some(entry_key(scope, number(&row, "n")?))
+        }
         RowKind::Events => None,
     };
     if expected.is_some_and(|expected| expected != key) {
