@@ -158,7 +158,7 @@ async fn rows_of_agents_that_do_not_exist_are_named() {
         .map(|one| format!("{} {} {}", one["collection"], one["agent"], one["rows"]))
         .collect();
     found.sort();
-    let text = |collection: &str, agent: &str| format!("{:?} {agent:?} 1", collection);
+    let text = |collection: &str, agent: &str| format!("{collection:?} {agent:?} 1");
     let expected = [
         text("messages", "a"),
         text("messages", "cat"),

@@ -40,8 +40,8 @@ impl CoreEntry {
             return Err(format!("entry {n} does not follow from the entry before it"));
         }
         let items = self.entry.get("rows").and_then(Value::as_array);
-        let items = items.into_iter().flatten().filter_map(|text| Item::parse(text.as_str()?));
-        let listed = items.filter(|item| item.shape == CORE).last().map(|item| item.state);
+        let mut items = items.into_iter().flatten().filter_map(|text| Item::parse(text.as_str()?));
+        let listed = items.rfind(|item| item.shape == CORE).map(|item| item.state);
         let found = Item::of_row(RowKind::Core, core, scope, None);
         let found = found.map_err(|why| format!("the core {why}"))?;
         let found = found.into_iter().find(|item| item.shape == CORE).map(|item| item.state);
