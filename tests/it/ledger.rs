@@ -19,6 +19,7 @@ use crate::keeper::{plant, rows};
 use crate::talk::Agent;
 
 mod before;
+mod search;
 
 /// Attributes that no digest covers: a lease, which ends by itself, and the code of an entry, which
 /// counts only until the entry is signed.

@@ -125,6 +125,8 @@ struct State {
     /// A text and a fault: the fault is injected into the next request whose method and path
     /// contain the text.
     next: Option<(String, Fault)>,
+    /// A text: all requests whose bodies contain it get an answer that is not HTTP.
+    spoiled: Option<String>,
     injected: BTreeMap<String, u64>,
     /// The shapes of all requests (requests without names and values), for the file that
     /// `VCTX_SHAPES` names.
@@ -222,11 +224,17 @@ impl Proxy {
         self.state().next = Some((path.into(), fault));
     }
 
+    /// Spoils the answers to all requests from this call on whose bodies contain the text.
+    pub(crate) fn spoil(&self, text: &str) {
+        self.state().spoiled = Some(text.into());
+    }
+
     /// Ends the faults; returns how many faults of each kind were injected.
     pub(crate) fn calm(&self) -> BTreeMap<String, u64> {
         let mut state = self.state();
         state.weather = None;
         state.next = None;
+        state.spoiled = None;
         std::mem::take(&mut state.injected)
     }
 }
@@ -394,7 +402,11 @@ async fn pass(
 impl State {
     fn fault_for(&mut self, exchange: &Exchange) -> Option<Fault> {
         let line = format!("{} {}", exchange.method, exchange.path);
+        let spoiled = self.spoiled.as_ref();
         let fault = match &self.next {
+            _ if spoiled.is_some_and(|text| exchange.request.to_string().contains(text)) => {
+                Some(Fault::Garbage)
+            }
             Some((path, fault)) if line.contains(path.as_str()) => {
                 let fault = *fault;
                 self.next = None;

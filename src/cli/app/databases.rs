@@ -199,7 +199,7 @@ pub(super) async fn keep_database(
 
 /// Signs the last writes of a server that stops.
 pub(super) async fn sign_last(executor: &Executor) {
-    if let Err(error) = executor.sign_heads().await {
+    if let Err(error) = executor.sign_known().await {
         tracing::info!(error = error.chain(), "the last writes were not signed");
     }
 }

@@ -12,6 +12,7 @@ mod witness;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::ops::Bound;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -30,8 +31,8 @@ use witness::Witness;
 /// Size of the checkpoint file, in bytes, above which the server thins it when it starts: it keeps
 /// only the lines with the newest head of an agent, and those that change the key.
 const CHECKPOINT_BYTES_MAX: u64 = 64 << 20;
-/// Number of heads that one checkpoint signs again after a change of the key.
-const HEADS_SIGNED_AGAIN: usize = 4_096;
+/// Maximum number of heads in one checkpoint, which is one line of the file.
+pub(crate) const HEADS_AT_ONCE: usize = 4_096;
 /// Number of cosignatures that are kept in memory besides two for each agent, before those that no
 /// proof needs are removed.
 const COSIGNATURES_KEPT: usize = 64;
@@ -158,7 +159,7 @@ impl Checkpoints {
             .collect();
         drop(state);
         let at = iso8601(SystemClock.unix_ms());
-        former.chunks(HEADS_SIGNED_AGAIN).try_for_each(|heads| self.sign(heads.to_vec(), &at))
+        former.chunks(HEADS_AT_ONCE).try_for_each(|heads| self.sign(heads.to_vec(), &at))
     }
 
     /// Returns the text of the public key, with which others verify the checkpoints.
@@ -188,6 +189,32 @@ impl Checkpoints {
         let state = self.state.lock().expect("no holder panics");
         let gone = state.signed.iter().filter(|(_, signed)| signed.head.is_none());
         gone.map(|(agent, _)| agent.clone()).collect()
+    }
+
+    /// Returns the first agents after a key whose newest statement is a head, in order, with the
+    /// heads.
+    pub fn heads_after(&self, after: &str, most: usize) -> Vec<(String, Head)> {
+        let head = |signed: &Signed| signed.head.clone();
+        self.after(after, most, head)
+    }
+
+    /// Returns the first agents after a key whose newest statement is that they are gone, in order.
+    pub fn gone_after(&self, after: &str, most: usize) -> Vec<String> {
+        let is_gone = |signed: &Signed| signed.head.is_none().then_some(());
+        self.after(after, most, is_gone).into_iter().map(|(agent, ())| agent).collect()
+    }
+
+    fn after<T>(
+        &self,
+        after: &str,
+        most: usize,
+        what: impl Fn(&Signed) -> Option<T>,
+    ) -> Vec<(String, T)> {
+        let state = self.state.lock().expect("no holder panics");
+        let range = (Bound::Excluded(after), Bound::Unbounded);
+        let found = state.signed.range::<str, _>(range);
+        let found = found.filter_map(|(agent, signed)| Some((agent.clone(), what(signed)?)));
+        found.take(most).collect()
     }
 
     /// Whether the agent's ledger contradicted the last signed head.
@@ -421,6 +448,12 @@ mod tests {
         assert_eq!(again.signed("ada").unwrap().head, head("ada", 2).head);
         assert_eq!(again.signed("bob").unwrap().head, None);
         assert_eq!(again.agents(), ["ada"]);
+        assert_eq!(again.heads_after("", 9), [("ada".into(), head("ada", 2).head.unwrap())]);
+        assert_eq!((again.heads_after("ada", 9).len(), again.heads_after("", 0).len()), (0, 0));
+        assert_eq!(
+            (again.gone_after("", 9), again.gone_after("bob", 9).len()),
+            (vec!["bob".into()], 0)
+        );
         again.sign(vec![head("ada", 3)], "2026-01-01T00:00:03.000Z").unwrap();
         drop(again);
         assert_eq!(Checkpoints::open(dir.path()).unwrap().signed("ada").unwrap().number, 4);

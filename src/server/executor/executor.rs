@@ -1,8 +1,8 @@
 //! The executor, which runs all calls, with the sockets, counters and caches that they share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
@@ -78,7 +78,7 @@ impl Executor {
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             checkpoints: None,
             is_lenient: AtomicBool::new(false),
-            has_signed: AtomicBool::new(false),
+            search: Mutex::default(),
         };
         Self {
             kernel,

@@ -1,12 +1,13 @@
 //! The kernel: the state that all calls and features of a server share, such as sockets, clock,
 //! ids, counters, models and cached cores.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::cache::Cores;
 use super::limits::ATTEMPTS_MAX;
+use super::signing::Search;
 use super::turns::Turns;
 use crate::checkpoints::Checkpoints;
 use crate::models::{Embedders, Gateway};
@@ -46,8 +47,8 @@ pub(super) struct Kernel {
     /// Whether entries without a code may still have to be signed: those that an earlier program
     /// version wrote before this server made the secret.
     pub(super) is_lenient: AtomicBool,
-    /// Whether this server has looked for unsigned entries since it started.
-    pub(super) has_signed: AtomicBool,
+    /// How far this server has looked for unsigned entries since it started.
+    pub(super) search: Mutex<Search>,
 }
 
 /// A token counter for each encoding.

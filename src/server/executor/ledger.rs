@@ -1,6 +1,5 @@
-//! Compares the rows of agents with their ledgers, and signs the heads of the ledgers.
+//! Compares the rows of agents with their ledgers, and returns the proofs of the signed heads.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
@@ -8,12 +7,10 @@ use serde_json::{Value, json};
 use super::Executor;
 use super::export::{Exported, READ_AGAIN};
 use super::kernel::{no_agent, patience};
-use crate::checkpoints::{Checkpoints, Signed};
-use crate::store::{self, Broken, Unsigned, check_ledger, fold_on, last_head};
-use vctx_base::clock::iso8601;
-use vctx_base::metric;
+use crate::checkpoints::Signed;
+use crate::store::{self, Broken, Unsigned, check_ledger, fold_on};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::ledger::note::{Head, HeadProof, SignedHead};
+use vctx_core::ledger::note::{Head, HeadProof};
 use vctx_core::memory::change::Part;
 use vctx_core::memory::prompt::Prompt;
 use vctx_core::proof::Differs;
@@ -92,10 +89,9 @@ impl Executor {
         Ok((agrees.map_err(wrong)? == Some(false)).then_some(differs))
     }
 
-    /// Signs what is not signed yet, and returns the proof of an agent's newest signed head; `None`
-    /// if there is none.
+    /// Signs the newest head of an agent, and returns its proof; `None` if there is none.
     pub(super) async fn signed_head(&self, scope: &Scope) -> Result<Option<HeadProof>> {
-        self.sign_heads().await?;
+        self.sign_head_of(scope).await?;
         self.cosigned_head(scope).await
     }
 
@@ -125,7 +121,7 @@ impl Executor {
             let turn = self.kernel.turns.take(scope.key());
             let turn = tokio::time::timeout_at(patience().into(), turn).await;
             let turn = turn.map_err(|_| Error::new(Code::Timeout, READ_AGAIN))??;
-            self.sign_heads().await?;
+            self.sign_head_of(&scope).await?;
             *signed.lock().expect("no holder panics") = self.newest_head(&scope)?;
             Ok::<_, Error>(turn)
         };
@@ -142,99 +138,12 @@ impl Executor {
         }
         transfers.export(&scope, spooled, proof.as_ref())
     }
-
-    /// Signs the heads of all ledgers that this server has written since the last call. A ledger
-    /// that contradicts its last signed head is reported, and gets no further signature.
-    pub async fn sign_heads(&self) -> Result<()> {
-        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(()) };
-        let _signing = checkpoints.signing.lock().await;
-        let is_first = !self.kernel.has_signed.load(Ordering::Relaxed);
-        if is_first {
-            self.find_unsigned(checkpoints).await?;
-        }
-        self.sign_found(checkpoints).await?;
-        if is_first {
-            self.kernel.is_lenient.store(false, Ordering::Relaxed);
-            self.kernel.rw.heads.set_lenient(false);
-            self.kernel.has_signed.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    async fn sign_found(&self, checkpoints: &Arc<Checkpoints>) -> Result<()> {
-        let unsigned = self.kernel.rw.heads.take();
-        if unsigned.is_empty() {
-            return Ok(());
-        }
-        let mut heads = Vec::with_capacity(unsigned.len());
-        for (key, one) in &unsigned {
-            let Some(one) = one else {
-                heads.push(SignedHead { agent: key.clone(), head: None });
-                continue;
-            };
-            if checkpoints.is_broken(key) {
-                continue;
-            }
-            match self.continued(key, checkpoints.signed(key), one).await {
-                Ok(Some(head)) => heads.push(SignedHead { agent: key.clone(), head: Some(head) }),
-                Ok(None) => {
-                    checkpoints.note_broken(key);
-                    metrics::counter!(metric::LEDGER_BROKEN).increment(1);
-                    tracing::error!(
-                        agent = key,
-                        "the ledger does not continue the last signed entry: run `vctx verify`"
-                    );
-                }
-                Err(error) => {
-                    // The heads are signed in the next round.
-                    self.kernel.rw.heads.put_back(unsigned);
-                    return Err(error);
-                }
-            }
-        }
-        if heads.is_empty() {
-            return Ok(());
-        }
-        let at = iso8601(self.kernel.clock.unix_ms());
-        let checkpoints = Arc::clone(checkpoints);
-        let signing = tokio::task::spawn_blocking(move || checkpoints.sign(heads, &at));
-        let signed = signing.await.map_err(|error| {
-            Error::new(Code::Internal, "signing ended without a result").caused_by(error)
-        })?;
-        signed.map_err(|error| {
-            self.kernel.rw.heads.put_back(unsigned);
-            let text = "cannot write the checkpoints: check the server's data directory";
-            Error::new(Code::Internal, text).caused_by(error)
-        })
-    }
 }
 
 impl Executor {
-    /// Finds the ledgers that do not end with the signed head: those whose last entries were not
-    /// signed before the server ended, and those that were cut meanwhile. If the secret is new, an
-    /// earlier program version wrote the tombstones without a code.
-    async fn find_unsigned(&self, checkpoints: &Checkpoints) -> Result<()> {
-        let is_lenient = self.kernel.is_lenient.load(Ordering::Relaxed);
-        for key in checkpoints.gone().into_iter().filter(|_| is_lenient) {
-            let scope = scope_of(&key)?;
-            self.kernel.patiently(|| store::seal_earlier(&self.kernel.rw, &scope)).await?;
-        }
-        for key in checkpoints.agents() {
-            let Some(signed) = checkpoints.signed(&key).and_then(|signed| signed.head) else {
-                continue;
-            };
-            let scope = scope_of(&key)?;
-            let last = self.kernel.patiently(|| last_head(&self.kernel.rw, &scope)).await?;
-            if let Some(last) = last.filter(|last| *last != signed) {
-                self.kernel.rw.heads.found(&scope, signed, last);
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the head to sign for an agent, or `None` if its ledger does not continue the head
     /// that was signed last. Without such a head, the ledger is taken as it is.
-    async fn continued(
+    pub(super) async fn continued(
         &self,
         key: &str,
         signed: Option<Signed>,

@@ -42,6 +42,7 @@ mod run;
 mod runs;
 mod schedule;
 mod score;
+mod signing;
 mod steps;
 mod summary;
 mod threads;

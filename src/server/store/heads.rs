@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::db::{Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
@@ -18,6 +19,7 @@ use vctx_core::trust::Scope;
 queries! {
     ENTRIES = "ledger_entries",
     HEAD = "ledger_head",
+    HEADS = "ledger_heads",
 }
 
 /// Number of entries that one request reads.
@@ -144,13 +146,14 @@ impl Heads {
         self.unsigned.lock().expect("no holder panics").insert(scope.key().to_owned(), None);
     }
 
-    /// Takes all unsigned heads; `None` stands for an agent that is gone.
-    pub fn take(&self) -> BTreeMap<String, Option<Unsigned>> {
-        std::mem::take(&mut *self.unsigned.lock().expect("no holder panics"))
+    /// Takes all unsigned heads.
+    pub fn take(&self) -> TakenHeads<'_> {
+        let left = std::mem::take(&mut *self.unsigned.lock().expect("no holder panics"));
+        TakenHeads { heads: self, left }
     }
 
-    /// Puts heads back that could not be signed, unless there are newer ones.
-    pub fn put_back(&self, heads: BTreeMap<String, Option<Unsigned>>) {
+    /// Puts heads back that were not signed, unless there are newer ones.
+    fn put_back(&self, heads: BTreeMap<String, Option<Unsigned>>) {
         let mut all = self.unsigned.lock().expect("no holder panics");
         for (agent, old) in heads {
             match (all.get_mut(&agent), old) {
@@ -162,6 +165,32 @@ impl Heads {
                 (None, old) => drop(all.insert(agent, old)),
             }
         }
+    }
+}
+
+/// Unsigned heads on their way to a checkpoint. Those that are left at the end are put back, also
+/// if signing them fails or is interrupted.
+#[derive(Debug)]
+pub struct TakenHeads<'h> {
+    heads: &'h Heads,
+    left: BTreeMap<String, Option<Unsigned>>,
+}
+
+impl TakenHeads<'_> {
+    /// Returns the heads by agent; `None` stands for an agent that is gone.
+    pub fn left(&self) -> &BTreeMap<String, Option<Unsigned>> {
+        &self.left
+    }
+
+    /// Removes a head that was signed, or that must not be signed.
+    pub fn remove(&mut self, agent: &str) {
+        self.left.remove(agent);
+    }
+}
+
+impl Drop for TakenHeads<'_> {
+    fn drop(&mut self) {
+        self.heads.put_back(std::mem::take(&mut self.left));
     }
 }
 
@@ -243,10 +272,26 @@ pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     Ok(head)
 }
 
-/// Returns the last entry of an agent's ledger in the database, whatever program version wrote it.
-pub async fn last_head(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
-    let last: Option<Last> = rw.row(HEAD, binds!(scope; items_version = ITEMS_VERSION)).await?;
-    Ok(last.and_then(|last| Some(Head { n: last.n?, hash: last.hash? })))
+/// Returns the last entries of agents' ledgers in the database, whatever program version wrote
+/// them, in order of the agents. An entry whose number cannot be read gets the largest number, so
+/// that nothing continues it.
+pub async fn last_heads(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Option<Head>>> {
+    #[derive(Deserialize)]
+    struct Found {
+        n: Value,
+        hash: Value,
+    }
+    let agents: Vec<&str> = scopes.iter().map(Scope::key).collect();
+    let found: Vec<Option<Found>> = rw.rows(HEADS, binds!(none; agents)).await?;
+    if found.len() != scopes.len() {
+        let text = format!("{} rows for {} agents", found.len(), scopes.len());
+        return Err(Fault::new(FaultKind::Garbage, text));
+    }
+    let head = |found: Found| Head {
+        n: found.n.as_u64().unwrap_or(u64::MAX),
+        hash: found.hash.as_str().unwrap_or_default().to_owned(),
+    };
+    Ok(found.into_iter().map(|found| found.map(head)).collect())
 }
 
 /// Reads the entries after a head, and returns the head of the last entry. Returns `None` if the
@@ -304,16 +349,16 @@ async fn folded(
             return Ok(Some(head));
         }
         let binds = binds!(scope; after = head.n, limit = ENTRY_ROWS.min(most - head.n));
-        let rows: Vec<serde_json::Map<String, serde_json::Value>> = rw.rows(ENTRIES, binds).await?;
+        let rows: Vec<serde_json::Map<String, Value>> = rw.rows(ENTRIES, binds).await?;
         let full = rows.len() as u64 == ENTRY_ROWS;
         for row in rows {
             let n = head.n + 1;
             let hash = link(&head.hash, n, &text_of(&row));
-            let told = (row.get("n").and_then(serde_json::Value::as_u64), row.get("hash"));
+            let told = (row.get("n").and_then(Value::as_u64), row.get("hash"));
             if told != (Some(n), Some(&hash.as_str().into())) {
                 return Ok(None);
             }
-            let code = row.get("code").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let code = row.get("code").and_then(Value::as_str).unwrap_or_default();
             if strict && rw.heads.secret().is_some_and(|secret| !secret.holds_entry(&hash, code)) {
                 return Ok(None);
             }
@@ -324,4 +369,36 @@ async fn folded(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vctx_core::trust::{Actor, Principal, admit};
+
+    fn head(n: u64) -> Head {
+        Head { n, hash: format!("{n:064x}") }
+    }
+
+    #[test]
+    fn heads_whose_signature_was_interrupted_are_there_again() {
+        let actor = Actor { uid: 0, pid: 0, label: None };
+        let principal = Principal { actor, tenant: String::new() };
+        let [ada, bob, eve] = ["ada", "bob", "eve"].map(|name| admit(&principal, name).unwrap());
+        let heads = Heads::default();
+        heads.written(&ada, head(0), head(1));
+        heads.written(&bob, head(4), head(5));
+        heads.gone(&eve);
+        let mut taken = heads.take();
+        assert_eq!((taken.left().len(), heads.take().left().len()), (3, 0));
+        taken.remove("bob");
+        // Another call writes before the heads are put back.
+        heads.written(&ada, head(1), head(2));
+        drop(taken);
+        let again = heads.take();
+        let one = Unsigned { before: head(0), after: head(2), whole: true };
+        assert_eq!(again.left()["ada"], Some(one));
+        assert_eq!(again.left()["eve"], None);
+        assert_eq!(again.left().len(), 2);
+    }
 }

@@ -59,7 +59,9 @@ pub use forget::{
     forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
     standing, stored_answers, summaries, threaded,
 };
-pub use heads::{Heads, SignedHeads, Unsigned, fold_on, is_imported, is_part_of_ledger, last_head};
+pub use heads::{
+    Heads, SignedHeads, TakenHeads, Unsigned, fold_on, is_imported, is_part_of_ledger, last_heads,
+};
 pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::check_ledger;
 pub use limits::ALL as LIMITS;

@@ -147,15 +147,7 @@ struct Gone {
 
 /// Returns what the database says about each of the given agents.
 pub async fn remains(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Remains>> {
-    let agents: Vec<Value> = scopes
-        .iter()
-        .map(|scope| {
-            let mark = ImportWriter::mark_key_of(scope);
-            json!({"key": scope.key(), "tenant": scope.tenant(), "mark": mark,
-                "tombstone": tombstone_key(scope.key())})
-        })
-        .collect();
-    let found: Vec<Gone> = rw.rows(GONE, binds!(none; agents)).await?;
+    let found = gone(rw, scopes).await?;
     let mut remains = Vec::with_capacity(found.len());
     for (scope, found) in scopes.iter().zip(found) {
         remains.push(match found {
@@ -169,6 +161,16 @@ pub async fn remains(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Remains>> {
         });
     }
     Ok(remains)
+}
+
+async fn gone(rw: &Rw, scopes: &[Scope]) -> Result<Vec<Gone>> {
+    let asked = |scope: &Scope| {
+        let mark = ImportWriter::mark_key_of(scope);
+        json!({"key": scope.key(), "tenant": scope.tenant(), "mark": mark,
+            "tombstone": tombstone_key(scope.key())})
+    };
+    let agents: Vec<Value> = scopes.iter().map(asked).collect();
+    rw.rows(GONE, binds!(none; agents)).await
 }
 
 async fn tombstone_of(
@@ -193,9 +195,22 @@ async fn tombstone_of(
     })
 }
 
-/// Gives the tombstone of an agent its code if it has none, because an earlier program version
-/// wrote it.
-pub async fn seal_earlier(rw: &Rw, scope: &Scope) -> Result<()> {
+/// Gives the tombstones of agents their codes if they have none, because an earlier program version
+/// wrote them.
+pub async fn seal_earlier(rw: &Rw, scopes: &[Scope]) -> Result<()> {
+    if scopes.is_empty() {
+        return Ok(());
+    }
+    for (scope, found) in scopes.iter().zip(gone(rw, scopes).await?) {
+        let is_sealed = |row: &Map<String, Value>| row.get("code").is_some_and(Value::is_string);
+        if found.tombstone.is_some_and(|row| !is_sealed(&row)) {
+            seal_one(rw, scope).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn seal_one(rw: &Rw, scope: &Scope) -> Result<()> {
     let found: Option<Forgetting> = forgetting_in(rw, scope, &tombstone_key(scope.key())).await?;
     let Some(mut row) = found.filter(|row| row.code.is_none()) else { return Ok(()) };
     if row.is_done() {
