@@ -16,21 +16,21 @@ use vctx_core::ledger::Secret;
 const SECRET_FILE_BYTES_MAX: u64 = 256;
 
 /// Reads the secret from a file, or makes a secret and the file (mode 0600) if there is none.
-/// Returns whether it is new. Two servers that start at the same time get the same secret. An error
-/// says what is wrong with the file.
-pub fn secret_of(path: &Path) -> Result<(Secret, bool), String> {
+/// Two servers that start at the same time get the same secret. An error says what is wrong with
+/// the file.
+pub fn secret_of(path: &Path) -> Result<Secret, String> {
     let wrong = |what: &dyn std::fmt::Display| format!("{} {what}", path.display());
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let is_new = make(path).map_err(|error| wrong(&error))?;
-            Ok((read(path).map_err(|what| wrong(&what))?, is_new))
+            make(path).map_err(|error| wrong(&error))?;
+            read(path).map_err(|what| wrong(&what))
         }
         Err(error) => Err(wrong(&error)),
         Ok(there) if there.permissions().mode() & 0o077 != 0 => {
             Err(wrong(&"can be read by others: set its mode to 0600"))
         }
         Ok(there) if there.len() > SECRET_FILE_BYTES_MAX => Err(wrong(&"is longer than a secret")),
-        Ok(_) => Ok((read(path).map_err(|what| wrong(&what))?, false)),
+        Ok(_) => read(path).map_err(|what| wrong(&what)),
     }
 }
 
@@ -68,9 +68,7 @@ mod tests {
     fn a_secret_is_made_once_and_only_its_owner_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
-        let (first, is_new) = secret_of(&path).unwrap();
-        let (second, is_new_again) = secret_of(&path).unwrap();
-        assert_eq!((is_new, is_new_again), (true, false));
+        let [first, second] = [(); 2].map(|()| secret_of(&path).unwrap());
         assert_eq!(first.code("ab"), second.code("ab"));
         assert!(!make(&path).unwrap(), "the file stays");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

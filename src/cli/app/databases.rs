@@ -115,7 +115,7 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
     let executor = executor.with_embedders(server.embedders.clone());
     let executor = executor.with_spool(server.data_dir.clone());
     let executor =
-        executor.with_checkpoints(Arc::clone(&server.checkpoints), server.secret.clone());
+        executor.with_checkpoints(Arc::clone(&server.checkpoints), Arc::clone(&server.secret));
     executor.warm(Encoding::default());
     let executor = Arc::new(executor);
     let settings = ProcessorSettings {

@@ -55,8 +55,8 @@ pub(super) struct Server {
     pub(super) actor: Actor,
     /// The checkpoints that this server signs.
     pub(super) checkpoints: Arc<Checkpoints>,
-    /// The secret of the database's servers, and whether it is new.
-    pub(super) secret: (Arc<Secret>, bool),
+    /// The secret of the database's servers.
+    pub(super) secret: Arc<Secret>,
 }
 
 impl Server {
@@ -250,9 +250,9 @@ impl Unsigned {
             path if path.as_os_str().is_empty() => data_dir.join("ledger").join("secret"),
             path => path.clone(),
         };
-        let (secret, is_new) =
+        let secret =
             secret_of(&path).map_err(|why| Stop::CannotCreate(format!("ledger secret: {why}")))?;
-        let (checkpoints, secret) = (Arc::new(checkpoints), (Arc::new(secret), is_new));
+        let (checkpoints, secret) = (Arc::new(checkpoints), Arc::new(secret));
         Ok(Server { config, embedders, chat, data_dir, socket, actor, checkpoints, secret })
     }
 }

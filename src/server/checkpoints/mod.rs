@@ -7,14 +7,14 @@
 
 mod file;
 mod rotate;
+mod searched;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::ops::Bound;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -66,6 +66,10 @@ impl Signed {
 
 /// The checkpoints of one server.
 pub struct Checkpoints {
+    /// Directory of the key and the checkpoint file.
+    directory: PathBuf,
+    /// Whether there was no checkpoint when the file was opened.
+    was_empty: bool,
     key: SigningKey,
     state: Mutex<State>,
     witness: Option<Witness>,
@@ -139,10 +143,11 @@ impl Checkpoints {
             read(&mut file, &path, &keys, &mut state)?;
         }
         let marks = Mutex::default();
+        let (directory, was_empty) = (directory.to_owned(), state.number == 0);
         let (state, signing) = (Mutex::new(state), tokio::sync::Mutex::default());
-        let all = Self { key, state, witness: None, marks, signing };
+        let all = Self { directory, was_empty, key, state, witness: None, marks, signing };
         all.mark_all();
-        all.sign_again().map_err(|error| failed(&error))?;
+        all.sign_again().map_err(|error| format!("{}: {error}", all.directory.display()))?;
         Ok(all)
     }
 
@@ -189,32 +194,6 @@ impl Checkpoints {
         let state = self.state.lock().expect("no holder panics");
         let gone = state.signed.iter().filter(|(_, signed)| signed.head.is_none());
         gone.map(|(agent, _)| agent.clone()).collect()
-    }
-
-    /// Returns the first agents after a key whose newest statement is a head, in order, with the
-    /// heads.
-    pub fn heads_after(&self, after: &str, most: usize) -> Vec<(String, Head)> {
-        let head = |signed: &Signed| signed.head.clone();
-        self.after(after, most, head)
-    }
-
-    /// Returns the first agents after a key whose newest statement is that they are gone, in order.
-    pub fn gone_after(&self, after: &str, most: usize) -> Vec<String> {
-        let is_gone = |signed: &Signed| signed.head.is_none().then_some(());
-        self.after(after, most, is_gone).into_iter().map(|(agent, ())| agent).collect()
-    }
-
-    fn after<T>(
-        &self,
-        after: &str,
-        most: usize,
-        what: impl Fn(&Signed) -> Option<T>,
-    ) -> Vec<(String, T)> {
-        let state = self.state.lock().expect("no holder panics");
-        let range = (Bound::Excluded(after), Bound::Unbounded);
-        let found = state.signed.range::<str, _>(range);
-        let found = found.filter_map(|(agent, signed)| Some((agent.clone(), what(signed)?)));
-        found.take(most).collect()
     }
 
     /// Whether the agent's ledger contradicted the last signed head.

@@ -55,7 +55,7 @@ fn put_in_place(directory: &Path) -> Result<(), String> {
     synced(directory)
 }
 
-fn synced(directory: &Path) -> Result<(), String> {
+pub(super) fn synced(directory: &Path) -> Result<(), String> {
     let opened = File::open(directory).and_then(|directory| directory.sync_all());
     opened.map_err(|error| format!("{}: {error}", directory.display()))
 }

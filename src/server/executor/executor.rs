@@ -1,7 +1,6 @@
 //! The executor, which runs all calls, with the sockets, counters and caches that they share.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
@@ -77,7 +76,6 @@ impl Executor {
             turns: Turns::default(),
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             checkpoints: None,
-            is_lenient: AtomicBool::new(false),
             search: Mutex::default(),
         };
         Self {
@@ -98,17 +96,15 @@ impl Executor {
     }
 
     /// Sets the checkpoints that sign the heads of ledgers, and the secret of the database's
-    /// servers. If the secret is new, entries of earlier program versions are signed without it.
+    /// servers. Until this server has looked once at all agents that its checkpoints name, entries
+    /// of earlier program versions are signed without the secret. The executor must have the name
+    /// of its database already.
     #[must_use]
-    pub fn with_checkpoints(
-        mut self,
-        checkpoints: Arc<Checkpoints>,
-        (secret, is_new): (Arc<Secret>, bool),
-    ) -> Self {
+    pub fn with_checkpoints(mut self, checkpoints: Arc<Checkpoints>, secret: Arc<Secret>) -> Self {
+        let is_unsearched = checkpoints.is_unsearched(self.database_name(), &secret);
+        self.kernel.rw.heads.set_lenient(is_unsearched);
         self.kernel.rw.heads.set_trust(secret, Arc::<Checkpoints>::clone(&checkpoints));
         self.kernel.checkpoints = Some(checkpoints);
-        self.kernel.is_lenient = AtomicBool::new(is_new);
-        self.kernel.rw.heads.set_lenient(is_new);
         self
     }
 

@@ -1,7 +1,6 @@
 //! The kernel: the state that all calls and features of a server share, such as sockets, clock,
 //! ids, counters, models and cached cores.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,9 +43,6 @@ pub(super) struct Kernel {
     pub(super) blocks_bytes_max: u64,
     /// Checkpoints of the ledgers; `None` if this server signs none.
     pub(super) checkpoints: Option<Arc<Checkpoints>>,
-    /// Whether entries without a code may still have to be signed: those that an earlier program
-    /// version wrote before this server made the secret.
-    pub(super) is_lenient: AtomicBool,
     /// How far this server has looked for unsigned entries since it started.
     pub(super) search: Mutex<Search>,
 }

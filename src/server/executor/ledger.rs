@@ -1,7 +1,5 @@
 //! Compares the rows of agents with their ledgers, and returns the proofs of the signed heads.
 
-use std::sync::atomic::Ordering;
-
 use serde_json::{Value, json};
 
 use super::Executor;
@@ -40,7 +38,7 @@ impl Executor {
         // Entries that are not signed yet must have a code.
         let coded_after = signed.as_ref().and_then(|signed| signed.head.as_ref());
         let coded_after = Some(coded_after.map_or(0, |head| head.n));
-        let coded_after = coded_after.filter(|_| !self.kernel.is_lenient.load(Ordering::Relaxed));
+        let coded_after = coded_after.filter(|_| !self.kernel.rw.heads.is_lenient());
         let heads: Vec<Head> = own.into_iter().chain(head).collect();
         let read = || async {
             let (rw, now_s) = (&self.kernel.rw, now_ms / 1000);
@@ -158,7 +156,7 @@ impl Executor {
         };
         // Another server, or this one before a restart, has written entries in between.
         let scope = scope_of(key)?;
-        let strict = !self.kernel.is_lenient.load(Ordering::Relaxed);
+        let strict = !self.kernel.rw.heads.is_lenient();
         let rw = &self.kernel.rw;
         let folded = self.kernel.patiently(|| fold_on(rw, &scope, &signed, strict)).await?;
         match folded {

@@ -5,7 +5,6 @@
 //! of one agent waits neither for the search nor for the heads of many other agents.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Executor;
 use super::ledger::scope_of;
@@ -14,7 +13,7 @@ use crate::store::{self, TakenHeads, Unsigned};
 use vctx_base::clock::iso8601;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::ledger::note::SignedHead;
+use vctx_core::ledger::note::{Head, SignedHead};
 use vctx_core::trust::Scope;
 
 /// Number of agents whose last entries one request of the search loads.
@@ -76,29 +75,36 @@ enum Reads<'s> {
 
 impl Executor {
     /// Signs the heads of all ledgers that this server has written since the last call, and of some
-    /// ledgers whose entries must be read first. After this, looks for unsigned entries of some
-    /// more agents. Returns whether there is more to do. A ledger that contradicts its last signed
-    /// head is reported, and gets no further signature.
-    pub async fn sign_step(&self) -> Result<bool> {
-        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(false) };
+    /// ledgers whose entries must be read first. Returns whether there is nothing more to sign or
+    /// to search. A ledger that contradicts its last signed head is reported, and gets no further
+    /// signature.
+    pub async fn sign_known(&self) -> Result<bool> {
+        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(true) };
         let is_through = self.searched(|search| search.stage == Stage::Through);
         let unread = self.sign_next(checkpoints).await?;
-        if !is_through {
-            self.search_on(checkpoints).await?;
-            return Ok(true);
+        if !is_through || unread > 0 {
+            return Ok(false);
         }
-        if unread == 0 {
-            self.kernel.is_lenient.store(false, Ordering::Relaxed);
+        if self.kernel.rw.heads.is_lenient() {
+            self.end_leniency(checkpoints).await?;
         }
-        Ok(unread > 0)
+        Ok(true)
     }
 
-    /// Signs the heads that this server knows, without a look for others.
-    pub async fn sign_known(&self) -> Result<()> {
-        match &self.kernel.checkpoints {
-            Some(checkpoints) => self.sign_next(checkpoints).await.map(drop),
-            None => Ok(()),
+    /// Notes on disk that the entries of earlier program versions are signed. From now on, each
+    /// entry must have a code.
+    async fn end_leniency(&self, checkpoints: &Arc<Checkpoints>) -> Result<()> {
+        if let Some(secret) = self.kernel.rw.heads.secret().cloned() {
+            let (all, database) = (Arc::clone(checkpoints), self.database_name().to_owned());
+            let noting = tokio::task::spawn_blocking(move || all.note_searched(&database, &secret));
+            let noted = noting.await.map_err(std::io::Error::other).and_then(|noted| noted);
+            noted.map_err(|error| {
+                let text = "cannot write beside the checkpoints: check the server's data directory";
+                Error::new(Code::Internal, text).caused_by(error)
+            })?;
         }
+        self.kernel.rw.heads.set_lenient(false);
+        Ok(())
     }
 
     /// Signs the heads that this server knows. If the search has not come to the tombstones of
@@ -106,7 +112,7 @@ impl Executor {
     pub(super) async fn sign_heads(&self) -> Result<()> {
         let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(()) };
         let is_early = self.searched(|search| search.stage == Stage::Gone);
-        if is_early && self.kernel.is_lenient.load(Ordering::Relaxed) {
+        if is_early && self.kernel.rw.heads.is_lenient() {
             for some in checkpoints.gone().chunks(SEALED_AGENTS) {
                 self.seal_earlier(some).await?;
             }
@@ -121,7 +127,10 @@ impl Executor {
         if !self.searched(|search| search.has_seen(scope.key())) {
             let signed = checkpoints.signed(scope.key()).and_then(|signed| signed.head);
             if let Some(signed) = signed {
-                self.look_at(vec![(scope.key().to_owned(), signed)]).await?;
+                let (rw, scopes) = (&self.kernel.rw, std::slice::from_ref(scope));
+                let last = self.kernel.patiently(|| store::last_heads(rw, scopes)).await?;
+                let signed = vec![(scope.key().to_owned(), signed)];
+                self.note_unsigned(checkpoints, signed, last).await?;
             }
         }
         let _signing = checkpoints.signing.lock().await;
@@ -230,11 +239,13 @@ impl Executor {
     /// Looks at the next agents: finds the ledgers that do not end with the signed head, which are
     /// those whose last entries were not signed before the server ended, and those that were cut
     /// meanwhile. If entries of earlier program versions may be unsigned, first gives tombstones of
-    /// these versions their codes. Only the job for signing calls this.
-    async fn search_on(&self, checkpoints: &Checkpoints) -> Result<()> {
+    /// these versions their codes. Returns `false` if the database does not answer at the moment.
+    /// May be interrupted at any point. Only the job for signing calls this.
+    pub async fn search_on(&self) -> Result<bool> {
+        let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(true) };
         let (stage, after) = self.searched(|search| (search.stage, search.after.clone()));
         let (last, is_full) = match stage {
-            Stage::Gone if self.kernel.is_lenient.load(Ordering::Relaxed) => {
+            Stage::Gone if self.kernel.rw.heads.is_lenient() => {
                 let keys = checkpoints.gone_after(&after, SEALED_AGENTS);
                 self.seal_earlier(&keys).await?;
                 (keys.last().cloned(), keys.len() == SEALED_AGENTS)
@@ -244,35 +255,48 @@ impl Executor {
                 let heads = checkpoints.heads_after(&after, SEARCHED_AGENTS);
                 let last = heads.last().map(|(key, _)| key.clone());
                 let is_full = heads.len() == SEARCHED_AGENTS;
-                self.look_at(heads).await?;
+                let scopes = scopes_of(heads.iter().map(|(key, _)| key))?;
+                // The job tries again after it has signed what the server knows by then.
+                let found = match store::last_heads(&self.kernel.rw, &scopes).await {
+                    Err(fault) if fault.passing() => return Ok(false),
+                    found => found?,
+                };
+                self.note_unsigned(checkpoints, heads, found).await?;
                 (last, is_full)
             }
         };
         self.searched(|search| search.go_on(last.as_ref(), is_full));
-        Ok(())
+        Ok(true)
     }
 
-    /// Notes those of the agents whose ledgers do not end with the given signed heads.
-    async fn look_at(&self, signed: Vec<(String, vctx_core::ledger::note::Head)>) -> Result<()> {
-        if signed.is_empty() {
-            return Ok(());
-        }
-        let scopes: Vec<Scope> =
-            signed.iter().map(|(key, _)| scope_of(key)).collect::<Result<_>>()?;
-        let rw = &self.kernel.rw;
-        let last = self.kernel.patiently(|| store::last_heads(rw, &scopes)).await?;
-        for ((scope, (_, signed)), last) in scopes.iter().zip(signed).zip(last) {
-            if let Some(last) = last.filter(|last| *last != signed) {
-                rw.heads.found(scope, signed, last);
+    /// Notes those of the agents whose ledgers do not end with the given signed heads. `last` are
+    /// the last entries of the ledgers, in order of the agents.
+    async fn note_unsigned(
+        &self,
+        checkpoints: &Checkpoints,
+        signed: Vec<(String, Head)>,
+        last: Vec<Option<Head>>,
+    ) -> Result<()> {
+        // What was signed meanwhile is newer than the answer: the agent may be gone.
+        let _signing = checkpoints.signing.lock().await;
+        for ((key, signed), last) in signed.into_iter().zip(last) {
+            let Some(last) = last.filter(|last| *last != signed) else { continue };
+            let now = checkpoints.signed(&key).and_then(|signed| signed.head);
+            if now.as_ref() == Some(&signed) {
+                self.kernel.rw.heads.found(&scope_of(&key)?, signed, last);
             }
         }
         Ok(())
     }
 
     async fn seal_earlier(&self, keys: &[String]) -> Result<()> {
-        let scopes: Vec<Scope> = keys.iter().map(|key| scope_of(key)).collect::<Result<_>>()?;
+        let scopes = scopes_of(keys)?;
         self.kernel.patiently(|| store::seal_earlier(&self.kernel.rw, &scopes)).await
     }
+}
+
+fn scopes_of<'k>(keys: impl IntoIterator<Item = &'k String>) -> Result<Vec<Scope>> {
+    keys.into_iter().map(|key| scope_of(key)).collect()
 }
 
 /// Returns whether the entries since the last signed one must be read before a head is signed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::runner::Job;
+use super::runner::{Job, unless_stopping};
 use crate::executor::Executor;
 use vctx_core::error::Result;
 
@@ -33,7 +33,10 @@ impl Job for Signing {
 
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
         for _ in 0..ROUND_STEPS {
-            if *stopping.borrow() || !self.executor.sign_step().await? {
+            if *stopping.borrow() || self.executor.sign_known().await? {
+                break;
+            }
+            if unless_stopping(stopping, self.executor.search_on()).await? != Some(true) {
                 break;
             }
         }
