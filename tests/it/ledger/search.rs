@@ -146,7 +146,7 @@ async fn an_upgrade_whose_first_start_was_killed_is_finished_by_the_next_start()
     let first = home.server_begun("vctx.sock", "away.sock", "away-ro.sock", &tuning);
     first.expect("not ready");
     made(&secret).await;
-    first.kill();
+    drop(first);
     assert!(!searched.exists());
     let server = serve().await;
     server.expect("not ready");
