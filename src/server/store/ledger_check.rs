@@ -205,15 +205,13 @@ pub(super) fn read_setting(
     comparison: Option<&Comparison>,
 ) -> Result<Option<VectorSetting>> {
     let read = row.map(serde_json::from_value::<VectorSetting>).transpose();
-    read.or_else(|why| match comparison {
+    // The parser's words contain the stored value.
+    read.or_else(|_| match comparison {
         Some(comparison) => {
-            comparison.unreadable("vctx_meta", "vector", &why.to_string());
+            comparison.unreadable("vctx_meta", "vector", "cannot be read");
             Ok(None)
         }
-        None => {
-            let text = format!("the vector setting cannot be read: {why}");
-            Err(Fault::new(FaultKind::Garbage, text))
-        }
+        None => Err(Fault::new(FaultKind::Garbage, "the vector setting cannot be read")),
     })
 }
 
