@@ -102,6 +102,10 @@ pub struct Verdict {
     pub tombstones: Vec<Value>,
     /// Rows of agents that do not exist: collection, agent, and number of rows.
     pub strays: Vec<Value>,
+    /// Whether there may be more such rows.
+    pub strays_more: bool,
+    /// Names of the server's databases that do not answer.
+    pub away: Vec<Value>,
     /// Public key of the server's checkpoints; null if it was not asked for.
     pub key: Value,
 }
@@ -128,11 +132,15 @@ pub fn agrees(ledger: &Value) -> bool {
 impl Verdict {
     /// Whether all agents and the receipt passed the verification.
     pub fn holds(&self) -> bool {
-        self.missing.is_empty()
-            && self.tombstones.is_empty()
-            && self.strays.is_empty()
-            && self.reports.iter().all(Checked::holds)
-            && self.proof.as_ref().is_none_or(Proof::holds)
+        self.away.is_empty() && !self.contradicts()
+    }
+
+    /// Whether the verification found something wrong.
+    fn contradicts(&self) -> bool {
+        let listed = [&self.missing, &self.tombstones, &self.strays];
+        listed.iter().any(|list| !list.is_empty())
+            || !self.reports.iter().all(Checked::holds)
+            || !self.proof.as_ref().is_none_or(Proof::holds)
     }
 }
 
@@ -180,12 +188,19 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
     let signed = proof.as_ref().map(|_| trust.receipt_told()).unwrap_or_default();
     let listed = |name: &str| ledgers[name].as_array().cloned().unwrap_or_default();
     let (missing, tombstones) = (listed("missing"), listed("tombstones"));
-    let (strays, key) = (listed("strays"), ledgers["key"].clone());
-    let verdict = Verdict { reports, proof, signed, missing, tombstones, strays, key };
+    let (strays, away, key) = (listed("strays"), listed("places_away"), ledgers["key"].clone());
+    let strays_more = ledgers["strays_more"] == true;
+    let verdict =
+        Verdict { reports, proof, signed, missing, tombstones, strays, strays_more, away, key };
     let answer = as_json(&verdict, verify.item);
     output::told(verify.target.json, &answer, |_| verdict_text(&verdict, verify.item))?;
     match verdict.holds() {
         true => Ok(()),
+        false if !verdict.contradicts() => {
+            let text = "a database does not answer, so its agents are not verified";
+            Err(Failure::new(Exit::Unavailable, "NOT_READY", text)
+                .next("run the command again when `vctx doctor` finds all databases"))
+        }
         false => Err(Failure::new(Exit::Data, "NOT_PROVEN", "the proof failed").next(
             "restore the data from a backup, and find out which program wrote without the server",
         )),
@@ -330,7 +345,7 @@ pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
         })
     });
     let mut told = json!({"ok": verdict.holds(), "agents": agents, "missing": verdict.missing,
-        "tombstones": verdict.tombstones, "strays": verdict.strays, "receipt": proof});
+        "tombstones": verdict.tombstones, "strays": verdict.strays, "strays_more": verdict.strays_more, "places_away": verdict.away, "receipt": proof});
     if !verdict.key.is_null() {
         told["key"] = verdict.key.clone();
     }
@@ -375,7 +390,20 @@ pub fn verdict_text(verdict: &Verdict, item: Option<u64>) -> String {
     for one in &verdict.strays {
         let text = |name: &str| output::field(one, name);
         let (rows, collection, agent) = (&one["rows"], text("/collection"), text("/agent"));
-        lines.push(format!("{rows} rows of {collection} belong to {agent}, which does not exist"));
+        let place = match one["place"].as_str() {
+            Some(_) => format!(" of the database {}", text("/place")),
+            None => String::new(),
+        };
+        lines.push(format!(
+            "{rows} rows of {collection}{place} belong to {agent}, which does not exist"
+        ));
+    }
+    if verdict.strays_more {
+        lines.push("there may be more rows of agents that do not exist".into());
+    }
+    for name in &verdict.away {
+        let name = output::cell(name.as_str().unwrap_or_default(), 128);
+        lines.push(format!("the database {name} does not answer: its agents are not verified"));
     }
     if let Some(proof) = &verdict.proof {
         lines.extend(proof_lines(proof, &verdict.signed, item));

@@ -158,6 +158,8 @@ mod tests {
                 missing: Vec::new(),
                 tombstones: Vec::new(),
                 strays: Vec::new(),
+                strays_more: false,
+                away: Vec::new(),
                 key: Value::Null,
             },
             None,
@@ -183,6 +185,8 @@ mod tests {
             missing: Vec::new(),
             tombstones: Vec::new(),
             strays: Vec::new(),
+            strays_more: false,
+            away: Vec::new(),
             key: Value::Null,
         };
         assert!(verdict_text(&verdict, None).contains(

@@ -1,6 +1,8 @@
 //! Tests that `vctx verify` names what no ledger of an agent describes: false tombstones of
 //! forgotten agents, rows of agents that do not exist, and rows that cannot be read.
 
+mod replayed;
+
 use serde_json::{Map, Value, json};
 
 use crate::database::Database;
@@ -202,7 +204,7 @@ async fn rows_that_cannot_be_read_are_named() {
         ("messages", message, "/meta", json!("none")),
         ("idempotency", answer, "/key", json!(7)),
         ("idempotency", answer, "/response", json!("none")),
-        ("vctx_meta", setting, "/dimension", json!("many")),
+        ("vctx_meta", setting, "/dimension", json!("my code is 4711")),
     ] {
         let row = database.row(query, json!({})).await;
         let mut changed = row.clone();
@@ -217,6 +219,7 @@ async fn rows_that_cannot_be_read_are_named() {
         assert_eq!(code, 65, "{collection} {path}: {report:#}");
         let differences = report["agents"][0]["ledger"]["differences"].to_string();
         assert!(differences.contains(collection), "{collection} {path}: {report:#}");
+        assert!(!differences.contains("4711"), "a stored value is in the report: {report:#}");
         put_back(&database, collection, row.as_object().expect("a row")).await;
     }
     home.assert_verified("vctx.sock", "ada");

@@ -139,6 +139,8 @@ pub(super) async fn prove(
             missing: Vec::new(),
             tombstones: Vec::new(),
             strays: Vec::new(),
+            strays_more: false,
+            away: Vec::new(),
             key: Value::Null,
         },
         context,

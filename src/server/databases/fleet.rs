@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::database::{Database, Databases};
-use super::lists::{agents, models, places, ready};
+use super::lists::{agents, ledgers, models, places, ready};
 use super::moving::move_agent;
 use super::rendezvous::chosen;
 use crate::executor::{AgentLocation, Executor, Located};
@@ -44,7 +44,7 @@ const HOPS_MAX: u32 = 8;
 /// Several databases served at one socket.
 pub struct Fleet {
     pub(super) places: Databases,
-    tenant: String,
+    pub(super) tenant: String,
     /// Last known database of each agent. If the named database turns out not to have the agent,
     /// the name is corrected.
     known: Mutex<HashMap<String, String>>,
@@ -68,6 +68,7 @@ impl Fleet {
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/v1/agents", get(agents))
+            .route("/v1/ledgers", get(ledgers))
             .route("/v1/models", get(models))
             .route("/v1/places", get(places))
             .route("/readyz", get(ready))

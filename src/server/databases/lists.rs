@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use super::database::Database;
 use super::fleet::Fleet;
-use crate::executor::AGENTS_PAGE;
+use crate::executor::{AGENTS_PAGE, Executor};
 use crate::http::IntoProblem as _;
 use crate::http::{Query, check_operator, json_answer};
 use vctx_base::socket::PeerActor;
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::trust::{Actor, Principal};
 
 /// Sends a request to a database. Returns the answer, `None` if the database is unavailable, or an
 /// error if the database refused the request.
@@ -106,6 +107,29 @@ async fn page_of_agents(fleet: &Fleet, request: Request) -> Result<Value> {
     }
     agents.sort_by(|a, b| a["agent"].as_str().cmp(&b["agent"].as_str()));
     Ok(json!({"agents": agents, "next": next, "places_away": away}))
+}
+
+/// Compares the agents of all databases with the checkpoints, which these databases share.
+pub(super) async fn ledgers(
+    State(fleet): State<Arc<Fleet>>,
+    Extension(peer): Extension<PeerActor>,
+) -> Response {
+    let actor = Actor { uid: peer.uid, pid: peer.pid, label: None };
+    let principal = Principal { actor, tenant: fleet.tenant.clone() };
+    let told = async {
+        let (mut open, mut away) = (vec![fleet.home()?], Vec::new());
+        for place in &fleet.places.all()[1..] {
+            match place.opened() {
+                Ok(opened) => open.push(opened.executor),
+                Err(_) => away.push(place.name().to_owned()),
+            }
+        }
+        Executor::ledgers_of(&open, away, &principal).await
+    };
+    match told.await {
+        Ok(told) => json_answer(StatusCode::OK, &told),
+        Err(error) => error.into_problem(),
+    }
 }
 
 /// Lists the models of all databases: the chat model, and each agent as a model.

@@ -92,7 +92,7 @@ impl Executor {
     }
 
     /// Removes a batch of rows of a whole agent; the step that finds no rows ends the forget
-    /// operation, after the agent's other forget operations have ended.
+    /// operation.
     pub(super) async fn rows_step(&self, scope: &Scope, mut row: Forgetting) -> Result<()> {
         let sealed = store::is_sealed(&self.kernel.rw, &row);
         let gone = self.kernel.write(|rw| store::forget_rows(rw, scope)).await?;
@@ -103,9 +103,14 @@ impl Executor {
         for (collection, count) in gone {
             row.count(&collection, count);
         }
-        if none {
+        if none && row.kept.is_some() {
+            // The server that forgot the agent ended its other forget operations and counted their
+            // manifests. A manifest that was changed since must not get a new digest.
+            row.end(&iso8601(row.touched_ms));
+        } else if none {
+            // An earlier program version forgot the agent.
             let rw = &self.kernel.rw;
-            let others = self.kernel.patiently(|| store::other_manifests(rw, scope)).await?;
+            let others = self.kernel.patiently(|| store::other_manifests(rw, scope, None)).await?;
             if others.unended.is_empty() {
                 row.end(&iso8601(row.touched_ms));
                 row.kept = Some(others.kept);

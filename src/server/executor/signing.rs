@@ -291,7 +291,12 @@ impl Executor {
 
     async fn seal_earlier(&self, keys: &[String]) -> Result<()> {
         let scopes = scopes_of(keys)?;
-        self.kernel.patiently(|| store::seal_earlier(&self.kernel.rw, &scopes)).await
+        let last = |key: &String| {
+            let signed = self.kernel.checkpoints.as_ref().and_then(|all| all.signed(key));
+            signed.and_then(|signed| signed.last().cloned())
+        };
+        let signed: Vec<_> = scopes.into_iter().zip(keys.iter().map(last)).collect();
+        self.kernel.patiently(|| store::seal_earlier(&self.kernel.rw, &signed)).await
     }
 }
 

@@ -10,7 +10,7 @@ use super::db::{Binds, Ro, Rw, binds};
 use super::fault::Result;
 use super::ledger::{Touched, Written, salt};
 use super::query::queries;
-use super::tombstone::{last_of, seal};
+use super::tombstone::{closing, last_of, other_manifests, seal};
 use super::transaction::Stream;
 use crate::limits::FORGET_SCAN_ROWS;
 use vctx_core::limits::FORGET_ROWS;
@@ -356,7 +356,8 @@ fn marks(rw: &Rw, scope: &Scope, row: &Forgetting, at: Option<u64>) -> Binds {
 }
 
 /// Removes the core of an agent, and writes the tombstone, which says that its other rows must be
-/// removed. Without a revision, the core is removed as it is.
+/// removed. The same query ends the agent's other forget operations. Without a revision, the core is
+/// removed as it is.
 pub async fn forget_agent(
     rw: &Rw,
     scope: &Scope,
@@ -364,15 +365,26 @@ pub async fn forget_agent(
     rev: Option<&str>,
 ) -> Result<AgentForgotten> {
     let mut found = AgentForgotten::default();
-    for _ in 0..FORGET_RACES_MAX {
+    for tries in 1..=FORGET_RACES_MAX {
         let mut row = row.clone();
+        // Each step of a forget operation changes the core, so the core's revision also says that
+        // the manifests are still those that are read now.
         let last = last_of(rw, scope).await?;
-        let now = last.map(|last| last.noted_in(&mut row));
+        let (now, last) = last.map(|last| last.noted_in(&mut row)).unzip();
+        let others = other_manifests(rw, scope, Some(&row.begun_at)).await?;
+        row.kept = Some(others.kept);
         seal(rw, &mut row);
-        let binds = binds!(scope; row, rev = rev.or(now.as_deref()), sync = rw.sync);
-        found = rw.row(AGENT, binds).await?.unwrap_or_default();
+        let last: Option<u64> = last.flatten();
+        let (closing, ended) = (closing(&row, last), others.unended);
+        let rev_read = rev.or(now.as_deref());
+        let binds = binds!(scope; row, ended, last, closing, rev = rev_read, sync = rw.sync);
+        found = match rw.row(AGENT, binds).await {
+            Ok(found) => found.unwrap_or_default(),
+            Err(fault) if fault.raced() && tries < FORGET_RACES_MAX => continue,
+            Err(fault) => return Err(fault),
+        };
         let raced = !found.done && !found.moving && found.seen.is_none() && found.rev.is_some();
-        if rev.is_some() || !raced {
+        if !raced || rev.is_some_and(|rev| found.rev.as_deref() != Some(rev)) {
             break;
         }
     }

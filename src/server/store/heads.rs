@@ -357,7 +357,7 @@ async fn folded(
             return Ok(Some(head));
         }
         let binds = binds!(scope; after = head.n, limit = ENTRY_ROWS.min(most - head.n));
-        let rows: Vec<serde_json::Map<String, Value>> = rw.rows(ENTRIES, binds).await?;
+        let rows: Vec<Map<String, Value>> = rw.rows(ENTRIES, binds).await?;
         let full = rows.len() as u64 == ENTRY_ROWS;
         for row in rows {
             let n = head.n + 1;

@@ -102,7 +102,8 @@ pub use setup::{
 };
 pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use tombstone::{
-    OtherManifests, Remains, Stray, is_sealed, other_manifests, remains, seal, seal_earlier, strays,
+    OtherManifests, Remains, Stray, Strays, is_sealed, other_manifests, remains, seal,
+    seal_earlier, strays,
 };
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
