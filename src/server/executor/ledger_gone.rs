@@ -227,8 +227,8 @@ impl Places<'_> {
         Ok(found)
     }
 
-    /// Returns what is wrong with an agent that has a signed head and was in no list of agents, as a
-    /// sentence without a subject. An agent that another server forgot is signed as gone.
+    /// Returns what is wrong with an agent that has a signed head and was in no list of agents, as
+    /// a sentence without a subject. An agent that another server forgot is signed as gone.
     fn missing_now(&self, scope: &Scope, remains: &[Remains]) -> Option<&'static str> {
         // A server has made the agent, brought it back, or moves it.
         if remains.contains(&Remains::Core) || is_moving(remains) {

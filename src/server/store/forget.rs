@@ -356,8 +356,8 @@ fn marks(rw: &Rw, scope: &Scope, row: &Forgetting, at: Option<u64>) -> Binds {
 }
 
 /// Removes the core of an agent, and writes the tombstone, which says that its other rows must be
-/// removed. The same query ends the agent's other forget operations. Without a revision, the core is
-/// removed as it is.
+/// removed. The same query ends the agent's other forget operations. Without a revision, the core
+/// is removed as it is.
 pub async fn forget_agent(
     rw: &Rw,
     scope: &Scope,

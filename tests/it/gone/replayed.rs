@@ -69,7 +69,7 @@ async fn a_tombstone_is_not_older_than_the_last_signed_entry() {
     let now = told_now().await;
     assert_eq!(now["missing"][0]["agent"], "ada", "{now}");
     assert!(now["missing"][0]["what"].to_string().contains("last signed entry"), "{now}");
-    // An agent with the name of a forgotten one, whose ledger begins anew.
+    // An agent with the name of a forgotten one, whose ledger begins again.
     let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be brief.").await;
     bob.append("user", "Good morning.").await;
     signed(&bob).await;
