@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::store::SignedHeads;
 use file::{cosignature_line, read, rotations, thinned};
 use rotate::{current_key, keys_of};
 use vctx_base::clock::{Clock as _, SystemClock, iso8601};
@@ -104,16 +103,6 @@ struct State {
 impl std::fmt::Debug for Checkpoints {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Checkpoints")
-    }
-}
-
-impl SignedHeads for Checkpoints {
-    fn signed_head(&self, agent: &str) -> Option<Head> {
-        self.signed(agent).and_then(|signed| signed.head)
-    }
-
-    fn is_contradicted(&self, agent: &str) -> bool {
-        self.is_broken(agent)
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use super::rotate::synced;
 use super::{Checkpoints, Signed};
+use crate::store::SignedHeads;
 use vctx_core::ledger::Secret;
 use vctx_core::ledger::note::Head;
 
@@ -86,6 +87,16 @@ impl Checkpoints {
 /// Returns the text whose code is in the file. With another secret, the server looks once more.
 fn coded_text(database: &str) -> String {
     format!("vctx searched 1\0{database}")
+}
+
+impl SignedHeads for Checkpoints {
+    fn signed_head(&self, agent: &str) -> Option<Head> {
+        self.signed(agent).and_then(|signed| signed.head)
+    }
+
+    fn is_contradicted(&self, agent: &str) -> bool {
+        self.is_broken(agent)
+    }
 }
 
 #[cfg(test)]

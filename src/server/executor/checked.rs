@@ -102,7 +102,7 @@ impl Kernel {
             };
         };
         let head = entry.check(row, scope).map_err(|why| contradicted(&why))?;
-        let part = self.patiently(|| store::is_part_of_ledger(&self.rw, scope, &head)).await?;
+        let part = self.contended(|| store::is_part_of_ledger(&self.rw, scope, &head)).await?;
         match part {
             true => Ok(()),
             false => {

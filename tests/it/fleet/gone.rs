@@ -45,6 +45,8 @@ async fn tombstones_and_strays_are_found_in_each_database() {
         forgot.push((place.as_str(), &some[0].name));
         // The source has a record of the departure, which does not say what became of the agent.
         moved(&wire, &some[1].name, other(place)).await;
+        // After a move, the next write is signed.
+        some[1].append("user", "Here now.").await;
         signed(&some[1]).await;
         let (code, report) = now();
         assert_eq!(code, 0, "{report:#}");
