@@ -216,15 +216,35 @@ pub(super) async fn last_inside(stream: &Stream<'_>, scope: &Scope) -> Result<Op
     Ok(stream.rows(HEAD, binds).await?.into_iter().next())
 }
 
+/// What a ledger in the database must contain.
+struct Least {
+    /// The newest head that this server has signed.
+    signed: Option<Head>,
+    /// Number of the newest entry that this server has signed or written; 0 if there is none.
+    n: u64,
+}
+
+/// Returns what a ledger must contain. The caller asks before it reads the ledger, because this
+/// server may write and sign further entries meanwhile.
+fn least_of(rw: &Rw, scope: &Scope) -> Least {
+    let signed = rw.heads.trust.get().and_then(|trust| trust.signed.signed_head(scope.key()));
+    let written = match rw.heads.unsigned.lock().expect("no holder panics").get(scope.key()) {
+        Some(Some(unsigned)) => unsigned.after.n,
+        _ => 0,
+    };
+    let n = signed.as_ref().map_or(0, |signed| signed.n).max(written);
+    Least { signed, n }
+}
+
 /// Refuses a ledger that no server of the database wrote so: its last entry must have a code of the
 /// secret, and it must contain what this server has signed or written.
-async fn check_last(rw: &Rw, scope: &Scope, last: Option<&Last>) -> Result<()> {
+async fn check_last(rw: &Rw, scope: &Scope, least: Least, last: Option<&Last>) -> Result<()> {
     let Some(trust) = rw.heads.trust.get() else { return Ok(()) };
     let refused = |why: String| Err(Fault::new(FaultKind::Contradicted, why));
     if trust.signed.is_contradicted(scope.key()) {
         return refused("the ledger contradicts its signed head".into());
     }
-    let signed = trust.signed.signed_head(scope.key());
+    let Least { signed, n: least } = least;
     let last = last.and_then(|last| Some((last.n?, last.hash.as_deref()?, last.code.as_deref())));
     let Some((n, hash, code)) = last else {
         return match signed {
@@ -232,11 +252,6 @@ async fn check_last(rw: &Rw, scope: &Scope, last: Option<&Last>) -> Result<()> {
             None => Ok(()),
         };
     };
-    let written = match rw.heads.unsigned.lock().expect("no holder panics").get(scope.key()) {
-        Some(Some(unsigned)) => unsigned.after.n,
-        _ => 0,
-    };
-    let least = signed.as_ref().map_or(0, |signed| signed.n).max(written);
     if n < least {
         return refused(format!("entry {least} is missing, which was signed or written"));
     }
@@ -267,8 +282,9 @@ pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     if let Some(head) = rw.heads.known(scope) {
         return Ok(Some(head));
     }
+    let least = least_of(rw, scope);
     let last: Option<Last> = rw.row(HEAD, binds!(scope; items_version = ITEMS_VERSION)).await?;
-    check_last(rw, scope, last.as_ref()).await?;
+    check_last(rw, scope, least, last.as_ref()).await?;
     let head = last.filter(|last| last.is_new);
     let head = head.and_then(|last| Some(Head { n: last.n?, hash: last.hash? }));
     if let Some(head) = &head {
