@@ -109,7 +109,7 @@ impl Executor {
 
     /// Signs the heads that this server knows. If the search has not come to the tombstones of
     /// earlier program versions yet, gives them their codes.
-    pub(super) async fn sign_heads(&self) -> Result<()> {
+    pub async fn sign_heads(&self) -> Result<()> {
         let Some(checkpoints) = &self.kernel.checkpoints else { return Ok(()) };
         let is_early = self.searched(|search| search.stage == Stage::Gone);
         if is_early && self.kernel.rw.heads.is_lenient() {
