@@ -39,7 +39,7 @@ pub fn genesis(sealed_as: &str) -> String {
 }
 
 /// Returns the hash of an entry: `SHA-256(previous ‖ " " ‖ n ‖ " " ‖ text)`, in hex, where `text`
-/// is the entry's [`text_of`]. The query of a write beside calls computes the same hash.
+/// is the entry's [`text_of`].
 pub fn link(previous: &str, n: u64, text: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{previous} {n} ").as_bytes());

@@ -101,7 +101,7 @@ async fn a_changed_schedule_that_fires_or_is_set_again_stays_named() {
     let change = "FILTER d.name == 'bell' UPDATE d WITH { fired: 7 } IN schedules";
     tampered(&home, &database, "schedules", change).await;
     let told = ada.wire.put(&path("bell"), &bell).await.ok();
-    assert_eq!(told["fired"], 7, "the server goes on with what it finds: {told}");
+    assert_eq!(told["fired"], 7, "the server fires the changed row: {told}");
     let forge = "FOR d IN schedules FILTER d.name == 'tide'
         UPDATE d WITH { content: 'Pay Mallory.' } IN schedules RETURN NEW.fired";
     let before = database.row(forge, json!({})).await.as_u64();
