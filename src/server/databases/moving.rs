@@ -177,8 +177,8 @@ impl Fleet {
         let mut moved = Moved::default();
         if this.phase == MovePhase::Copy {
             moved = self.copy(scope, this, from, to).await.map_err(MoveFault::Undo)?;
-            // All databases of a server have the same checkpoints. So the source must not sign after
-            // the first write in the target that the agent is gone.
+            // All databases of a server have the same checkpoints, so the source must not sign
+            // after the first write in the target that the agent is gone.
             if let Err(error) = from.opened()?.executor.sign_heads().await {
                 tracing::warn!(error = error.chain(), "the departure is signed later");
             }
