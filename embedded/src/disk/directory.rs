@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::seal::Seal;
 use crate::error::{Code, Error, Result};
@@ -28,6 +30,23 @@ pub(crate) struct Directory {
     _lock: File,
 }
 
+/// Maximum number of attempts to take the lock of a data directory, and the pause between them. A
+/// process that was killed, or that is just starting another one, may hold the lock for a moment
+/// after the engine was closed.
+const LOCK_TRIES_MAX: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes the lock of a data directory, with a few attempts while another process has it.
+fn locked(lock: &File) -> std::result::Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES_MAX {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+    lock.try_lock()
+}
+
 impl Directory {
     /// Opens or creates a data directory and locks it. Refuses a directory that contains foreign
     /// files or is open in another engine.
@@ -42,7 +61,7 @@ impl Directory {
             .truncate(false)
             .open(path.join(LOCK));
         let lock = lock.map_err(|error| failed("open the lock of", &path, &error))?;
-        match lock.try_lock() {
+        match locked(&lock) {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Error::new(
                 Code::SystemError,
