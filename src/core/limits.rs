@@ -205,10 +205,10 @@ pub const EXPORT_PIECES_WAITING: usize = 8;
 /// Size of one piece of an export's text, in bytes.
 pub const EXPORT_PIECE_BYTES: usize = 64 * 1024;
 /// Maximum number of connections to the API socket.
-pub const CONNECTIONS_MAX: usize = 1_024;
+pub const CONNECTIONS_MAX: usize = 2_048;
 /// Maximum number of connections of one user to the API socket: three quarters of all, so that one
 /// user cannot keep the others out.
-pub const CONNECTIONS_PER_USER_MAX: usize = 768;
+pub const CONNECTIONS_PER_USER_MAX: usize = 1_536;
 /// Time within which a client must send the head of a request, in milliseconds.
 pub const HEAD_MS_MAX: u64 = 10_000;
 /// Time in milliseconds for which a client may let the server wait before the server closes the

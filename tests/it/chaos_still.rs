@@ -4,6 +4,7 @@
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -20,6 +21,8 @@ const STILL: Duration = Duration::from_secs(20);
 const CALLS: u64 = 30;
 /// Maximum time until a call is answered.
 const CALL_MAX: Duration = Duration::from_secs(120);
+/// Number of lives of the server, of which the first lasts until a message is taken.
+const LIVES: u64 = 8;
 /// Pause before a failed call is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -132,19 +135,27 @@ async fn hundreds_of_kills_lose_and_double_nothing() {
     let mut server = home.serve().await;
     Agent::create(home.wire("vctx.sock"), "ada", 2_048, "Count.").await;
     let (stop, mut stopped) = tokio::sync::watch::channel(false);
+    let taken = Arc::<AtomicU64>::default();
     let talking = {
-        let home = Arc::clone(&home);
+        let (home, taken) = (Arc::clone(&home), Arc::clone(&taken));
         tokio::spawn(async move {
             let mut number = 0;
             while !*stopped.borrow_and_update() {
                 append(&home, number).await;
                 number += 1;
+                taken.store(number, Ordering::Relaxed);
             }
             number
         })
     };
     let mut chance = Chance::new(seed);
-    for _ in 0..kills {
+    for kill in 0..kills {
+        // On a busy machine, a server that lives only for some milliseconds takes no message.
+        let (before, until) = (taken.load(Ordering::Relaxed), Instant::now() + CALL_MAX);
+        while kill % LIVES == 0 && taken.load(Ordering::Relaxed) == before {
+            assert!(Instant::now() < until, "no message is taken");
+            tokio::time::sleep(PAUSE).await;
+        }
         tokio::time::sleep(Duration::from_millis(chance.below(60))).await;
         server.kill();
         server = home.serve().await;
