@@ -3,7 +3,12 @@
 
 use serde_json::{Map, Value, json};
 use vctx_core::ledger::{Fold, ITEMS_VERSION, Item, genesis, link, text_of};
+use vctx_core::memory::Encoding;
 use vctx_core::memory::export::RowKind;
+use vctx_core::memory::receipt::sha256;
+use vctx_core::text::Tiktoken;
+use vctx_core::tools::{NewAgent, new_core};
+use vctx_core::trust::{Actor, Principal, admit};
 
 /// Digests of the same length as those of entries.
 const A: &str = "AAAAAAAAAAAAAAAAAAAAAA";
@@ -97,4 +102,38 @@ fn the_row_that_a_statement_found_is_compared_with_the_entries_before() {
     let told = folded(&[&first, &[format!("m7 {B} <{}", &A[1..])], &end]);
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].0, told[0].1.as_str()), ("shape", "entry 2"));
+}
+
+#[test]
+fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
+    let actor = Actor { uid: 1000, pid: 1, label: None };
+    let scope = admit(&Principal { actor, tenant: "acme".into() }, "ada").unwrap();
+    let of_row = |kind, row: &Value| {
+        let row = row.as_object().unwrap().clone();
+        let items = Item::of_row(kind, row, &scope, None).unwrap();
+        items.iter().map(Item::to_string).collect::<Vec<String>>()
+    };
+    let message = json!({"_key": "m1", "agent_id": "acme:ada", "seq": 7, "kind": "turn", "role": "tool",
+        "content": "Boat", "meta": {"name": "ferry"}, "token_estimate": 5, "created_at": "2026-05-05T09:14:00.000Z",
+        "copy_of": null, "salt": "s", "digest": "d", "chain": "c", "tainted_seq": 7});
+    let item = Item::of_message(message.as_object().unwrap(), &scope).unwrap();
+    assert_eq!(vec![item.to_string()], of_row(RowKind::Messages, &message));
+    let body = NewAgent { context_window: 4096, system: "Be kind.".into(), encoding: Encoding::default() };
+    let counter = Tiktoken::new(Encoding::default());
+    let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();
+    core.queue_head_summary.kept = Some("acme:ada:3".into());
+    let row = json!(core);
+    let item = Item::of_core(row.as_object().unwrap(), &scope).unwrap();
+    assert_eq!(vec![item.to_string()], of_row(RowKind::Core, &row));
+    let replay = json!({"_key": sha256("acme:ada\0k"), "key": "k", "agent_id": "acme:ada",
+        "tool": "append_fifo", "request_hash": "h", "created_at": "2026-05-05T09:14:00.000Z",
+        "expires_at": 1_800_000_000, "salt": "s"});
+    let response = json!({"result": {"message_id": "m1"}, "tokens": {"free": 3}});
+    let mut stored = replay.clone();
+    stored["response"] = response.clone();
+    stored["response"]["_rev"] = "_r".into();
+    let item = Item::of_answer(replay.as_object().unwrap(), &response, &scope).unwrap();
+    assert_eq!(vec![item.to_string()], of_row(RowKind::Answers, &stored));
+    let other = json!({"_key": "m1", "agent_id": "bob", "seq": 7});
+    assert!(Item::of_message(other.as_object().unwrap(), &scope).is_err());
 }

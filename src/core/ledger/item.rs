@@ -260,6 +260,50 @@ impl Item {
         Ok(items)
     }
 
+    /// Returns the item of a core that the server is about to write. The core belongs to the scope,
+    /// and does not move. The result equals that of [`Item::of_row`], without the steps that only
+    /// rows of the database need.
+    pub fn of_core(row: &Row, scope: &Scope) -> Result<Self, String> {
+        written_key(row, scope)?;
+        let kind = RowKind::Core;
+        let mut covered = Covered::of(kind, row);
+        covered.0.retain(|(name, _)| !OF_DATABASE.contains(name));
+        let kept = |summary: &Value| summary.get("kept").and_then(Value::as_str).map(str::to_owned);
+        for (name, value) in &mut covered.0 {
+            if *name == "queue_head_summary"
+                && let Some(kept) = kept(value)
+            {
+                let rest = kept.strip_prefix(scope.key()).and_then(|rest| rest.strip_prefix(':'));
+                let rest = rest.ok_or("has a summary that belongs to another agent")?;
+                value.to_mut()["kept"] = rest.into();
+            }
+        }
+        Ok(Self::is(Shape::Row(kind), String::new(), &covered, None))
+    }
+
+    /// Returns the item of a message that the server is about to write. The result equals that of
+    /// [`Item::of_row`], without a copy of the message.
+    pub fn of_message(row: &Row, scope: &Scope) -> Result<Self, String> {
+        let key = written_key(row, scope)?;
+        let mut covered = Covered::whole(row);
+        covered.0.retain(|(name, _)| !["_key", "agent_id", "tainted_seq"].contains(name));
+        covered.put("id", key);
+        let kind = RowKind::Messages;
+        Ok(Self::is(Shape::Row(kind), id_of(kind, row)?, &covered, None))
+    }
+
+    /// Returns the item of a stored answer that the server is about to write: the row without the
+    /// answer, and the answer. The result equals that of [`Item::of_row`], without a copy.
+    pub fn of_answer(row: &Row, response: &Value, scope: &Scope) -> Result<Self, String> {
+        written_key(row, scope)?;
+        let mut covered = Covered::whole(row);
+        covered.0.retain(|(name, _)| !["_key", "agent_id"].contains(name));
+        covered.put("response", response);
+        let kind = RowKind::Answers;
+        let until = row.get("expires_at").and_then(Value::as_u64);
+        Ok(Self::is(Shape::Row(kind), id_of(kind, row)?, &covered, until))
+    }
+
     /// Returns the item of a row that an export leaves out.
     pub fn of_local(kind: LocalKind, mut row: Row, scope: &Scope) -> Result<Self, String> {
         row.shift_remove("_id");
@@ -356,6 +400,18 @@ impl Item {
     fn is(shape: Shape, id: String, covered: &Covered<'_>, until: Option<u64>) -> Self {
         let digest = Sha256::digest(canonical_object(&covered.0));
         Self::new(shape, id, short(&digest), until)
+    }
+}
+
+/// Attributes of a core that belong to its database; an export leaves them out.
+const OF_DATABASE: [&str; 7] =
+    ["_key", "_rev", "agent_id", "tenant", "sealed_as", "moving", "imported_entries"];
+
+/// Returns the key of a row that the server is about to write for an agent.
+fn written_key<'r>(row: &'r Row, scope: &Scope) -> Result<&'r Value, String> {
+    match (row.get("_key"), row.get("agent_id")) {
+        (Some(key), Some(agent)) if agent == scope.key() => Ok(key),
+        _ => Err("is no row of the agent".to_owned()),
     }
 }
 

@@ -51,8 +51,6 @@ pub enum WriteMode {
 pub struct Record {
     /// Document key of the record: a hash of the agent's scope and the idempotency key.
     pub replay_key: String,
-    /// Document key that an earlier program version would have given the record, if any.
-    pub earlier_key: Option<String>,
     /// The stored form of the caller's idempotency key: a digest, from which an import computes the
     /// document key again.
     pub key: String,
@@ -99,7 +97,7 @@ pub enum Applied {
 struct Row {
     seen: Option<Replay>,
     rev: Option<String>,
-    /// Whether the ledger's last entry was the one that the writer expected.
+    /// Whether the ledger has the entry after which the writer appends.
     is_last: bool,
     new_rev: Option<String>,
 }
@@ -152,8 +150,12 @@ async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
         let Some(before) = head_of(rw, scope).await? else { return Ok(Applied::Unsealed) };
         let (query, binds, after) =
             guarded(rw, scope, change, record, Written::new(scope), &before)?;
-        let row = rw.row::<Row>(query, binds).await?;
-        let outcome = row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev));
+        let outcome = match rw.row::<Row>(query, binds).await {
+            Ok(row) => row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev)),
+            // The next entry, or the record of the same call, has just been written.
+            Err(fault) if fault.is_duplicate() => Applied::Raced,
+            Err(fault) => return Err(fault),
+        };
         match outcome {
             Applied::Written(_) => rw.heads.written(scope, before, after),
             // Another writer has appended an entry without changing the core.
@@ -422,30 +424,23 @@ fn bound(
     let patch = change.after.patch_since(&change.before);
     let is_kept = change.after.writes_version(&change.before);
     let kept: Vec<Value> = is_kept.then(|| kept_of(&change.after)).into_iter().collect();
-    let replay_keys: Vec<&str> = [Some(&record.replay_key), record.earlier_key.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    let response = Value::Object(record.response.clone());
-    written.row(RowKind::Core, json!(change.after), None)?;
+    let mut response = Value::Object(record.response.clone());
+    written.core(&change.after)?;
     let messages: Vec<Value> = change.messages.iter().map(|message| json!(message)).collect();
     for message in &messages {
-        written.row(RowKind::Messages, message.clone(), None)?;
+        written.message(message)?;
     }
     for version in &kept {
         written.row(RowKind::Versions, version.clone(), None)?;
     }
-    let mut answer = replay.clone();
-    answer["response"] = response.clone();
-    written.row(RowKind::Answers, answer, None)?;
+    written.answer(&replay, &mut response)?;
     let mut entry = written.entry(&change.events)?;
     let mut events = std::mem::take(&mut entry.others);
     let (entry, after) = entry.after(rw, scope, before);
     events.push(entry);
-    let ends = [before.n, after.n].map(|n| entry_key(scope.key(), n));
     let mut binds = binds!(scope;
-        replay_keys, expected_rev = change.before.rev, last = before, ends, sync = rw.sync
+        replay_key = record.replay_key, expected_rev = change.before.rev,
+        last_key = entry_key(scope.key(), before.n), last_hash = before.hash, sync = rw.sync
     );
     // The macro would copy these values.
     binds.0.extend([

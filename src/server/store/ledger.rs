@@ -10,6 +10,7 @@ use vctx_base::ids::SystemIds;
 use vctx_core::ids::Ids as _;
 use vctx_core::ledger::note::Head;
 use vctx_core::ledger::{self, ITEMS_VERSION, Item, LocalKind};
+use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, entry_key};
 use vctx_core::memory::export::{RowKind, exact};
 use vctx_core::trust::Scope;
@@ -34,6 +35,9 @@ pub(super) struct Written<'a> {
     scope: &'a Scope,
     items: Vec<String>,
 }
+
+/// Name of the revision in an answer.
+const REV: &str = "_rev";
 
 impl<'a> Written<'a> {
     pub(super) fn new(scope: &'a Scope) -> Self {
@@ -97,6 +101,36 @@ impl<'a> Written<'a> {
     pub(super) fn row(&mut self, kind: RowKind, row: Value, salt: Option<&str>) -> Result<()> {
         let Value::Object(map) = row else { return Err(refused(kind.collection(), "no object")) };
         self.add(kind, Item::of_row(kind, map, self.scope, salt))
+    }
+
+    /// Adds the core as it is after the write.
+    pub(super) fn core(&mut self, core: &Core) -> Result<()> {
+        let row = json!(core);
+        let none = Map::new();
+        let item = Item::of_core(row.as_object().unwrap_or(&none), self.scope);
+        self.add(RowKind::Core, item.map(|item| vec![item]))
+    }
+
+    /// Adds a message that the server writes as it is.
+    pub(super) fn message(&mut self, row: &Value) -> Result<()> {
+        let none = Map::new();
+        let item = Item::of_message(row.as_object().unwrap_or(&none), self.scope);
+        self.add(RowKind::Messages, item.map(|item| vec![item]))
+    }
+
+    /// Adds a stored answer that the server writes as it is: the row without the answer, and the
+    /// answer. The item does not cover the revision in the answer, which the database sets.
+    pub(super) fn answer(&mut self, row: &Value, response: &mut Value) -> Result<()> {
+        let rev = response.as_object_mut().and_then(|map| {
+            let at = map.keys().position(|name| name == REV)?;
+            Some((at, map.shift_remove(REV)?))
+        });
+        let none = Map::new();
+        let item = Item::of_answer(row.as_object().unwrap_or(&none), response, self.scope);
+        if let (Some((at, rev)), Some(map)) = (rev, response.as_object_mut()) {
+            map.shift_insert(at, REV.to_owned(), rev);
+        }
+        self.add(RowKind::Answers, item.map(|item| vec![item]))
     }
 
     /// Adds the items of a row.
