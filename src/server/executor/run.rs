@@ -455,10 +455,6 @@ impl<'a> Run<'a> {
                 executor.kernel.cores.drop(key);
                 Err(leaving())
             }
-            Ok(Applied::Stale) => {
-                executor.kernel.cores.drop(key);
-                self.recompute().await.map(|()| None)
-            }
             Ok(Applied::Raced) => {
                 executor.kernel.cores.drop(key);
                 self.recompute().await.map(|()| None)

@@ -79,8 +79,6 @@ pub enum Applied {
     Written(String),
     /// An earlier call has used this idempotency key. The value is that call's record.
     Seen(Replay),
-    /// The core has another revision; nothing was written.
-    Stale,
     /// The agent does not exist; nothing was written.
     NoAgent,
     /// The agent has no ledger yet; nothing was written.
@@ -96,20 +94,17 @@ pub enum Applied {
 #[derive(Deserialize)]
 struct Row {
     seen: Option<Replay>,
-    rev: Option<String>,
     /// Whether the ledger has the entry after which the writer appends.
     is_last: bool,
     new_rev: Option<String>,
 }
 
 impl Row {
-    fn outcome(self, expected_rev: &str) -> Applied {
+    fn outcome(self) -> Applied {
         match self {
             Self { seen: Some(replay), .. } => Applied::Seen(replay),
-            Self { new_rev: Some(rev), .. } => Applied::Written(rev),
-            Self { rev: None, .. } => Applied::NoAgent,
-            Self { rev: Some(rev), is_last: false, .. } if rev == expected_rev => Applied::Raced,
-            Self { .. } => Applied::Stale,
+            Self { new_rev: Some(rev), is_last: true, .. } => Applied::Written(rev),
+            Self { .. } => Applied::Raced,
         }
     }
 }
@@ -139,7 +134,11 @@ pub async fn apply(
     match outcome {
         Err(fault) => {
             rw.heads.drop_known(scope);
-            if fault.raced() { Ok(Applied::Raced) } else { Err(fault) }
+            match fault {
+                fault if fault.raced() => Ok(Applied::Raced),
+                fault if fault.is_missing() => Ok(Applied::NoAgent),
+                fault => Err(fault),
+            }
         }
         other => other,
     }
@@ -151,7 +150,7 @@ async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
         let (query, binds, after) =
             guarded(rw, scope, change, record, Written::new(scope), &before)?;
         let outcome = match rw.row::<Row>(query, binds).await {
-            Ok(row) => row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev)),
+            Ok(row) => row.map_or(Applied::Raced, Row::outcome),
             // The next entry, or the record of the same call, has just been written.
             Err(fault) if fault.is_duplicate() => Applied::Raced,
             Err(fault) => return Err(fault),
@@ -163,8 +162,6 @@ async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
                 rw.heads.drop_known(scope);
                 continue;
             }
-            // Another writer has changed the core, and so has appended an entry too.
-            Applied::Stale => rw.heads.drop_known(scope),
             _ => {}
         }
         return Ok(outcome);
@@ -302,7 +299,7 @@ async fn body(
     }
     let (query, binds, after) = guarded(rw, scope, change, record, written, before)?;
     let row = stream.rows::<Row>(query, binds).await?.into_iter().next();
-    Ok((row.map_or(Applied::NoAgent, |row| row.outcome(&change.before.rev)), after))
+    Ok((row.map_or(Applied::Raced, Row::outcome), after))
 }
 
 /// Writes the new token counts of messages. Always returns `true`.
@@ -421,11 +418,11 @@ fn bound(
     if let Some(since) = &record.texts_since {
         replay["texts_since"] = since.as_str().into();
     }
-    let patch = change.after.patch_since(&change.before);
     let is_kept = change.after.writes_version(&change.before);
     let kept: Vec<Value> = is_kept.then(|| kept_of(&change.after)).into_iter().collect();
     let mut response = Value::Object(record.response.clone());
-    written.core(&change.after)?;
+    let core = written.core(&change.after)?;
+    let patch = change.after.patch_since(&change.before, core);
     let messages: Vec<Value> = change.messages.iter().map(|message| json!(message)).collect();
     for message in &messages {
         written.message(message)?;

@@ -57,6 +57,11 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 1200 | 1210 | 18 | 28 | 29, .. })
     }
 
+    /// Returns whether the row to be changed does not exist (error 1202).
+    pub fn is_missing(&self) -> bool {
+        matches!(self.kind, FaultKind::Arango { num: 1202, .. })
+    }
+
     /// Returns whether a committed row already has the unique value of the row to be written (error
     /// 1210).
     pub fn is_duplicate(&self) -> bool {

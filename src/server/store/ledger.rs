@@ -103,12 +103,13 @@ impl<'a> Written<'a> {
         self.add(kind, Item::of_row(kind, map, self.scope, salt))
     }
 
-    /// Adds the core as it is after the write.
-    pub(super) fn core(&mut self, core: &Core) -> Result<()> {
-        let row = json!(core);
-        let none = Map::new();
-        let item = Item::of_core(row.as_object().unwrap_or(&none), self.scope);
-        self.add(RowKind::Core, item.map(|item| vec![item]))
+    /// Adds the core as it is after the write, and returns its attributes.
+    pub(super) fn core(&mut self, core: &Core) -> Result<Map<String, Value>> {
+        let Value::Object(row) = json!(core) else {
+            return Err(refused(RowKind::Core.collection(), "is no object"));
+        };
+        self.add(RowKind::Core, Item::of_core(&row, self.scope).map(|item| vec![item]))?;
+        Ok(row)
     }
 
     /// Adds a message that the server writes as it is.
