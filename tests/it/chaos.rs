@@ -126,6 +126,8 @@ impl Stage {
             0 | 1 => {
                 self.engine.kill();
                 tokio::time::sleep(rest).await;
+                // Both engines append to the same log.
+                self.engine.expect(TORN_TAIL);
                 self.engine = self.home.engine().await;
                 self.engine.expect(TORN_TAIL);
                 "the engine was killed"
@@ -167,6 +169,8 @@ impl Stage {
                     self.proxies[at].kill();
                     self.servers[at].kill();
                 }
+                // Both engines append to the same log.
+                self.engine.expect(TORN_TAIL);
                 self.engine = self.home.engine().await;
                 self.engine.expect(TORN_TAIL);
                 for at in 0..2 {
