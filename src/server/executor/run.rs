@@ -577,6 +577,7 @@ impl<'a> Run<'a> {
         let texts_since = oldest_text(&self.request.call, &response);
         Record {
             replay_key: keys.key,
+            earlier_key: keys.earlier,
             key: kept_key(&self.key),
             part: part.then_some(self.parts),
             texts_since,

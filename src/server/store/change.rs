@@ -51,6 +51,8 @@ pub enum WriteMode {
 pub struct Record {
     /// Document key of the record: a hash of the agent's scope and the idempotency key.
     pub replay_key: String,
+    /// Document key that an earlier program version would have given the record, if any.
+    pub earlier_key: Option<String>,
     /// The stored form of the caller's idempotency key: a digest, from which an import computes the
     /// document key again.
     pub key: String,
@@ -435,8 +437,12 @@ fn bound(
     let mut events = std::mem::take(&mut entry.others);
     let (entry, after) = entry.after(rw, scope, before);
     events.push(entry);
+    let replay_keys: Vec<&str> = std::iter::once(&record.replay_key)
+        .chain(&record.earlier_key)
+        .map(String::as_str)
+        .collect();
     let mut binds = binds!(scope;
-        replay_key = record.replay_key, expected_rev = change.before.rev,
+        replay_keys, expected_rev = change.before.rev,
         last_key = entry_key(scope.key(), before.n), last_hash = before.hash, sync = rw.sync
     );
     // The macro would copy these values.
