@@ -404,7 +404,15 @@ fn repeat(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
         let text = "Output string of AQL REPEAT function was limited to 16MB.";
         return call.explain(Code::ResourceLimit, text);
     }
-    Ok(vec![&*text; times].join(&separator).into())
+    let bytes = (text.len() + separator.len()).saturating_mul(times);
+    let mut out = String::with_capacity(bytes.saturating_sub(separator.len()));
+    for at in 0..times {
+        if at > 0 {
+            out.push_str(&separator);
+        }
+        out.push_str(&text);
+    }
+    Ok(out.into())
 }
 
 fn levenshtein(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
