@@ -10,6 +10,10 @@
 //! caller begins the export again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -50,7 +54,7 @@ queries! {
     pub(super) CITES = "export_cites",
     pub(super) PROMPTS = "export_prompts",
     TOOL_SETS = "export_tool_sets",
-    ANSWER_KEYS = "export_answer_keys",
+    pub(super) ANSWER_KEYS = "export_answer_keys",
     ANSWERS = "export_answers",
     SCHEDULES = "export_schedules",
     EVENTS = "export_events",
@@ -101,6 +105,21 @@ impl From<Broken> for Error {
     }
 }
 
+/// Runs `work` while the database answers the request `next`, and returns the answer.
+async fn meanwhile<T>(
+    next: impl Future<Output = Read<T>>,
+    work: impl FnOnce() -> Read<()>,
+) -> Read<T> {
+    let mut next = pin!(next);
+    // The first poll sends the request.
+    let answered = poll_fn(|task| Poll::Ready(next.as_mut().poll(task))).await;
+    work()?;
+    match answered {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => next.await,
+    }
+}
+
 pub(super) type Read<T> = std::result::Result<T, Broken>;
 
 /// An agent's core and owner, which are read before its other rows.
@@ -122,7 +141,7 @@ pub struct Dump<'a> {
     socket: &'static str,
     pub(super) scope: &'a Scope,
     transaction: String,
-    rows: u64,
+    rows: AtomicU64,
     /// The comparison for which rows are read; without one, a row that cannot be exported ends the
     /// reading with an error.
     pub(super) comparison: Option<Comparison>,
@@ -156,7 +175,14 @@ impl<'a> Dump<'a> {
             }
             Err(fault) => return Err(fault),
         };
-        Ok(Self { link, socket, scope, transaction, rows: EXPORT_PAGE_ROWS.0, comparison: None })
+        Ok(Self {
+            link,
+            socket,
+            scope,
+            transaction,
+            rows: AtomicU64::new(EXPORT_PAGE_ROWS.0),
+            comparison: None,
+        })
     }
 
     /// Reads inside a running transaction of the write socket.
@@ -167,7 +193,7 @@ impl<'a> Dump<'a> {
             socket: "rw",
             scope,
             transaction,
-            rows: EXPORT_PAGE_ROWS.0,
+            rows: AtomicU64::new(EXPORT_PAGE_ROWS.0),
             comparison: None,
         }
     }
@@ -325,20 +351,21 @@ impl<'a> Dump<'a> {
     /// number of rows on this page depends on the size of the rows on earlier pages. If the
     /// database's answer is too long for the HTTP client, the function requests a page with fewer
     /// rows.
-    pub(super) async fn behind(&mut self, query: Query, after: &Value) -> Read<Page> {
+    pub(super) async fn behind(&self, query: Query, after: &Value) -> Read<Page> {
         loop {
-            let binds = binds!(self.scope; after = after.clone(), limit = self.rows);
+            let limit = self.rows.load(Ordering::Relaxed);
+            let binds = binds!(self.scope; after = after.clone(), limit);
             match self.page(query, binds).await {
                 Ok(page) => {
                     let bytes: usize = page.rows.iter().map(|row| row.get().len()).sum();
                     let (least, most) = EXPORT_PAGE_ROWS;
-                    let fitting = self.rows * EXPORT_PAGE_BYTES as u64 / (bytes.max(1) as u64);
-                    let next_max = self.rows.max(least) * EXPORT_PAGE_GROWTH;
-                    self.rows = fitting.clamp(1, most.min(next_max));
+                    let fitting = limit * EXPORT_PAGE_BYTES as u64 / (bytes.max(1) as u64);
+                    let next_max = limit.max(least) * EXPORT_PAGE_GROWTH;
+                    self.rows.store(fitting.clamp(1, most.min(next_max)), Ordering::Relaxed);
                     return Ok(page);
                 }
-                Err(Broken::Store(fault)) if fault.too_large() && self.rows > 1 => {
-                    self.rows = (self.rows / 8).max(1);
+                Err(Broken::Store(fault)) if fault.too_large() && limit > 1 => {
+                    self.rows.store((limit / 8).max(1), Ordering::Relaxed);
                 }
                 Err(broken) => return Err(broken),
             }
@@ -347,21 +374,20 @@ impl<'a> Dump<'a> {
 
     /// Reads all rows of one kind page by page, in ascending order of the number that each row has.
     pub(super) async fn numbered(
-        &mut self,
+        &self,
         part: RowKind,
         query: Query,
         after: u64,
         owner: &Owner,
         sink: &mut Sink<'_>,
     ) -> Read<()> {
-        let mut after = json!(after);
+        let mut page = self.behind(query, &json!(after)).await?;
         for _ in 0..EXPORT_PAGES_MAX {
-            let page = self.behind(query, &after).await?;
-            self.give(part, page.rows, owner, sink)?;
-            match page.last {
-                Value::Null => return Ok(()),
-                last => after = last,
+            if page.last.is_null() {
+                return self.give(part, page.rows, owner, sink);
             }
+            let next = self.behind(query, &page.last);
+            page = meanwhile(next, || self.give(part, page.rows, owner, sink)).await?;
         }
         Err(endless(part))
     }
@@ -491,11 +517,12 @@ impl<'a> Dump<'a> {
         owner: &Owner,
         sink: &mut Sink<'_>,
     ) -> Read<()> {
+        let mut read = Vec::new();
         for some in keys.chunks(ANSWER_ROWS) {
-            let binds = binds!(self.scope; keys = some);
-            self.give(RowKind::Answers, self.page(ANSWERS, binds).await?.rows, owner, sink)?;
+            let next = self.page(ANSWERS, binds!(self.scope; keys = some));
+            read = meanwhile(next, || self.give(RowKind::Answers, read, owner, sink)).await?.rows;
         }
-        Ok(())
+        self.give(RowKind::Answers, read, owner, sink)
     }
 
     pub(super) async fn schedules(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
@@ -507,29 +534,31 @@ impl<'a> Dump<'a> {
     /// so that they are sorted together.
     pub(super) async fn events(&self, owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         let (mut after, mut limit) = (String::new(), EXPORT_PAGE_ROWS.1);
+        let mut page = self.page(EVENTS, binds!(self.scope; after, limit)).await?;
         for _ in 0..EXPORT_PAGES_MAX {
-            let page = self.page(EVENTS, binds!(self.scope; after, limit)).await?;
-            let full = page.rows.len() as u64 == limit;
+            if (page.rows.len() as u64) < limit {
+                return self.give(RowKind::Events, page.rows, owner, sink);
+            }
             let last = page.last.as_str().unwrap_or_default().to_owned();
-            let mut rows = Vec::with_capacity(page.rows.len());
-            for row in &page.rows {
-                rows.push(object(row)?);
-            }
-            if full {
-                rows.retain(|row| row.get("ts").and_then(Value::as_str) != Some(&last));
-            }
-            if full && rows.is_empty() && limit < EXPORT_MOMENT_ROWS_MAX {
+            let is_last = |row: &Row| row.get("ts").and_then(Value::as_str) == Some(&last);
+            let first = page.rows.first().map(|row| object(row)).transpose()?;
+            if first.as_ref().is_some_and(is_last) {
+                if limit >= EXPORT_MOMENT_ROWS_MAX {
+                    return Err(endless(RowKind::Events));
+                }
                 limit *= 8;
+                page = self.page(EVENTS, binds!(self.scope; after, limit)).await?;
                 continue;
             }
-            if full && rows.is_empty() {
-                return Err(endless(RowKind::Events));
-            }
-            self.give_objects(RowKind::Events, rows, owner, sink)?;
-            if !full {
-                return Ok(());
-            }
-            (after, limit) = (last, EXPORT_PAGE_ROWS.1);
+            (after, limit) = (last.clone(), EXPORT_PAGE_ROWS.1);
+            let next = self.page(EVENTS, binds!(self.scope; after, limit));
+            let give = || {
+                let rows: Read<Vec<Row>> = page.rows.iter().map(|row| object(row)).collect();
+                let mut rows = rows?;
+                rows.retain(|row| !is_last(row));
+                self.give_objects(RowKind::Events, rows, owner, sink)
+            };
+            page = meanwhile(next, give).await?;
         }
         Err(endless(RowKind::Events))
     }
