@@ -1,11 +1,15 @@
 //! Tests the items of ledger entries, and the fold of entries whose statements changed rows that
 //! they found.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use vctx_core::ledger::{Fold, ITEMS_VERSION, Item, genesis, link, text_of};
 use vctx_core::memory::Encoding;
+use vctx_core::memory::canonical::{canonical_of, canonical_with};
 use vctx_core::memory::export::RowKind;
-use vctx_core::memory::receipt::sha256;
+use vctx_core::memory::receipt::{canonical_json, sha256};
 use vctx_core::text::Tiktoken;
 use vctx_core::tools::{NewAgent, new_core};
 use vctx_core::trust::{Actor, Principal, admit};
@@ -124,7 +128,7 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
     let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();
     core.queue_head_summary.kept = Some("acme:ada:3".into());
     let row = json!(core);
-    let item = Item::of_core(row.as_object().unwrap(), &scope).unwrap();
+    let item = Item::of_core(&core, &scope).unwrap();
     assert_eq!(vec![item.to_string()], of_row(RowKind::Core, &row));
     let replay = json!({"_key": sha256("acme:ada\0k"), "key": "k", "agent_id": "acme:ada",
         "tool": "append_fifo", "request_hash": "h", "created_at": "2026-05-05T09:14:00.000Z",
@@ -137,4 +141,63 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
     assert_eq!(vec![item.to_string()], of_row(RowKind::Answers, &stored));
     let other = json!({"_key": "m1", "agent_id": "bob", "seq": 7});
     assert!(Item::of_message(other.as_object().unwrap(), &scope).is_err());
+}
+
+#[test]
+fn a_value_is_written_as_the_canonical_text_of_its_json() {
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Form {
+        Unit,
+        Newtype(u8),
+        Tuple(u8, &'static str),
+        Struct { zeta: f64, alpha: Option<bool> },
+    }
+    #[derive(Serialize)]
+    struct Row {
+        zulu: Vec<Form>,
+        alpha: (i64, f32, char),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left_out: Option<u8>,
+        null: Option<u8>,
+        #[serde(flatten)]
+        more: BTreeMap<String, Value>,
+        texts: Vec<String>,
+        numbers: BTreeMap<u32, f64>,
+        empty: (Vec<u8>, BTreeMap<String, u8>),
+    }
+    let more = json!({"nested": {"b": [1.0, 2.5, -0.0, 1e300], "a": "\u{1}\"ä"}, "beta": null});
+    let row = Row {
+        zulu: vec![
+            Form::Unit,
+            Form::Newtype(3),
+            Form::Tuple(4, "x"),
+            Form::Struct { zeta: 5.0, alpha: None },
+        ],
+        alpha: (-7, 0.25, 'é'),
+        left_out: None,
+        null: None,
+        more: serde_json::from_value(more).unwrap(),
+        // Each byte of ASCII, at each place of a piece.
+        texts: (0..200u8)
+            .map(|n| format!("{}\u{1f600}{}", "y".repeat(n.into()), char::from(n % 128)))
+            .collect(),
+        numbers: BTreeMap::from([(10, 1.5), (9, f64::NAN)]),
+        empty: (Vec::new(), BTreeMap::new()),
+    };
+    let expected = canonical_json(&json!(row));
+    for text in &row.texts {
+        assert!(expected.contains(&serde_json::to_string(text).unwrap()), "{text:?}");
+    }
+    assert_eq!(String::from_utf8(canonical_of(&row).unwrap()).unwrap(), expected);
+    let without = canonical_with(&row, &|name, value| match name {
+        "numbers" => value != br#"{"10":1.5,"9":null}"#,
+        name => name != "alpha",
+    });
+    let mut kept = json!(row);
+    for name in ["alpha", "numbers"] {
+        kept.as_object_mut().unwrap().shift_remove(name);
+    }
+    assert_eq!(String::from_utf8(without.unwrap()).unwrap(), canonical_json(&kept));
+    assert!(canonical_of(&BTreeMap::from([(Some(vec![1]), 1)])).is_err());
 }

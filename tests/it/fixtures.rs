@@ -339,10 +339,19 @@ async fn told_in_closed_types(home: &Home, fixture: &Fixture) {
     }
 }
 
-/// Checks that an append continues the hash chain.
+/// Checks that an append continues the hash chain, and that the records of the agent's calls then
+/// have the keys of this program version.
 async fn lives_on(home: &Home, fixture: &Fixture) {
     let agent = Agent::at(home.wire(SOCKET), &fixture.agent());
     agent.append("user", "It goes on.").await;
+    let other = "FOR r IN idempotency
+      FILTER r.agent_id == @agent AND r.key != null
+      LET whole = SHA256(CONCAT(@agent, @nul, r.key))
+      LET key = r.part == null ? whole : SHA256(CONCAT(whole, @nul, 'part', @nul, r.part))
+      FILTER r._key != key OR NOT STARTS_WITH(r.key, 'sha256:')
+      RETURN r.key";
+    let binds = json!({"agent": agent.name, "nul": "\0"});
+    assert_eq!(home.database_inside().rows(other, binds).await, Vec::<Value>::new());
     home.assert_verified(SOCKET, &agent.name);
 }
 

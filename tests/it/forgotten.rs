@@ -259,7 +259,7 @@ async fn age_record(database: &Database, tool: &str, given: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_a_call_is_kept_as_a_digest_and_a_key_kept_as_given_goes() {
     let home = Home::new();
-    let _server = home.serve().await;
+    let server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
     let given = format!("{CANARY}key");
     let said = json!({"message": "Hello.", "role": "user"});
@@ -270,10 +270,15 @@ async fn the_key_of_a_call_is_kept_as_a_digest_and_a_key_kept_as_given_goes() {
     assert_eq!(holding().await, 0);
     age_record(&database, "append_fifo", &given).await;
     assert_eq!(holding().await, 1);
+    // A new program version knows no core yet.
+    assert!(server.stop().await.success(), "{}", server.said());
+    let server = home.serve().await;
     let again = ada.tool("append_fifo", &said, &given, "*").await.ok();
     assert_eq!((&again["replayed"], &again["receipt"]), (&json!(true), &first["receipt"]));
     forgotten(&ada, &json!({"match": CANARY})).await;
     assert_eq!(holding().await, 0);
+    assert!(server.stop().await.success(), "{}", server.said());
+    let _server = home.serve().await;
     let again = ada.tool("append_fifo", &said, &given, "*").await;
     assert_eq!(again.body["replayed"], true, "{}", again.text);
     assert_eq!(ada.messages().await.len(), 1);

@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
+use crate::memory::canonical::canonical_with;
+use crate::memory::core::Core;
 use crate::memory::export::{Owner, RowKind, carried};
 use crate::memory::receipt::{canonical_json, canonical_object};
 use crate::sha::Sha256;
@@ -261,24 +263,25 @@ impl Item {
     }
 
     /// Returns the item of a core that the server is about to write. The core belongs to the scope,
-    /// and does not move. The result equals that of [`Item::of_row`], without the steps that only
-    /// rows of the database need.
-    pub fn of_core(row: &Row, scope: &Scope) -> Result<Self, String> {
-        written_key(row, scope)?;
-        let kind = RowKind::Core;
-        let mut covered = Covered::of(kind, row);
-        covered.0.retain(|(name, _)| !OF_DATABASE.contains(name));
-        let kept = |summary: &Value| summary.get("kept").and_then(Value::as_str).map(str::to_owned);
-        for (name, value) in &mut covered.0 {
-            if *name == "queue_head_summary"
-                && let Some(kept) = kept(value)
-            {
-                let rest = kept.strip_prefix(scope.key()).and_then(|rest| rest.strip_prefix(':'));
-                let rest = rest.ok_or("has a summary that belongs to another agent")?;
-                value.to_mut()["kept"] = rest.into();
-            }
+    /// and does not move. The result equals that of [`Item::of_row`] for the stored core.
+    pub fn of_core(core: &Core, scope: &Scope) -> Result<Self, String> {
+        if core.agent_id != scope.key() {
+            return Err("is no row of the agent".to_owned());
         }
-        Ok(Self::is(Shape::Row(kind), String::new(), &covered, None))
+        let mut carried = Cow::Borrowed(core);
+        if let Some(kept) = &core.queue_head_summary.kept {
+            let rest = kept.strip_prefix(scope.key()).and_then(|rest| rest.strip_prefix(':'));
+            let rest = rest.ok_or("has a summary that belongs to another agent")?;
+            carried.to_mut().queue_head_summary.kept = Some(rest.to_owned());
+        }
+        let covers = |name: &str, value: &[u8]| {
+            let is_empty = value == b"null" || (name == "released" && value == b"[]");
+            !is_empty && !OF_DATABASE.contains(&name)
+        };
+        let text = canonical_with(&*carried, &covers);
+        let text = text.map_err(|why| format!("is no JSON: {why}"))?;
+        let digest = short(&Sha256::digest(text));
+        Ok(Self::new(Shape::Row(RowKind::Core), String::new(), digest, None))
     }
 
     /// Returns the item of a message that the server is about to write. The result equals that of

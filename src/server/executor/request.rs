@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use vctx_core::memory::answer_key::{answer_key, is_kept_key, kept_key, part_key};
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::receipt;
 use vctx_core::policy::{Depends, Wording};
@@ -126,20 +127,9 @@ pub(super) fn page_limit(limit: Option<u64>, (usual, most): (u64, u64)) -> Resul
     }
 }
 
-/// Begin of the stored form of an idempotency key.
-const KEPT_KEY: &str = "sha256:";
-
-/// Returns the form in which a call's record contains the idempotency key: a digest, since a
-/// caller's key may contain text that must be forgotten later. An import computes the document key
-/// of the record from this form.
-pub(super) fn kept_key(key: &str) -> String {
-    format!("{KEPT_KEY}{}", receipt::sha256(key))
-}
-
-/// Returns the document key of a call's record: the hash of the agent and the stored form of the
-/// idempotency key.
+/// Returns the document key of a call's record.
 pub(super) fn replay_key(scope: &Scope, key: &str) -> String {
-    receipt::sha256(&format!("{}\0{}", scope.key(), kept_key(key)))
+    answer_key(scope.key(), &kept_key(key), None)
 }
 
 /// The document keys under which the record of a call may be stored.
@@ -156,13 +146,13 @@ pub(super) struct ReplayKeys {
 impl ReplayKeys {
     /// Returns the document keys for the record of a whole call.
     pub(super) fn of(scope: &Scope, key: &str) -> Self {
-        let earlier = || receipt::sha256(&format!("{}\0{key}", scope.key()));
-        Self { key: replay_key(scope, key), earlier: (!key.starts_with(KEPT_KEY)).then(earlier) }
+        let earlier = || answer_key(scope.key(), key, None);
+        Self { key: replay_key(scope, key), earlier: (!is_kept_key(key)).then(earlier) }
     }
 
     /// Returns the document keys for the record of a part of a call.
     pub(super) fn part(&self, part: u32) -> Self {
-        let of = |whole: &String| receipt::sha256(&format!("{whole}\0part\0{part}"));
+        let of = |whole: &String| part_key(whole, part.into());
         Self { key: of(&self.key), earlier: self.earlier.as_ref().map(of) }
     }
 

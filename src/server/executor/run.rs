@@ -13,7 +13,7 @@ use super::executor::Executor;
 use super::figures::report;
 use super::kernel::{leaving, no_agent};
 use super::request::{
-    CallRequest, Guard, ReplayKeys, asked_hash, check_guarded, kept_key, key_of, request_hash,
+    CallRequest, Guard, ReplayKeys, asked_hash, check_guarded, key_of, request_hash,
 };
 use super::steps::{StageSpans, step};
 use super::turns::Turn;
@@ -23,6 +23,7 @@ use vctx_base::clock::{self, iso8601};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
+use vctx_core::memory::answer_key::kept_key;
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
 use vctx_core::policy::{
@@ -427,26 +428,19 @@ impl<'a> Run<'a> {
         let key = self.scope.key();
         match applied {
             Ok(Applied::Written(rev)) => {
-                let mut core = change.after.clone();
-                core.rev.clone_from(&rev);
-                executor.kernel.cores.put(Arc::new(core));
                 report(&change, self.request.call.name());
                 if change.ingest().is_some() {
                     executor.archive.nudge();
                 }
+                let evicted = change.evict().map_or(0, |e| e.evicted_count);
+                let core = Core { rev: rev.clone(), ..change.after };
+                executor.kernel.cores.put(Arc::new(core));
                 if part {
-                    let evicted = change.evict().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
                     return Ok(None);
                 }
                 Ok(Some(Outcome::Reply(envelope::finished(record.response, &rev, false))))
             }
-            Ok(Applied::Seen(replay)) if part => {
-                executor.kernel.cores.drop(key);
-                self.take_part(&replay);
-                Ok(None)
-            }
-            Ok(Applied::Seen(replay)) => self.replay(replay).map(|body| Some(Outcome::Reply(body))),
             Ok(Applied::NoAgent) => {
                 executor.kernel.cores.drop(key);
                 Err(no_agent())
@@ -457,6 +451,10 @@ impl<'a> Run<'a> {
             }
             Ok(Applied::Raced) => {
                 executor.kernel.cores.drop(key);
+                if part {
+                    // An earlier attempt may have written this part.
+                    self.take_up_parts().await?;
+                }
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Unsealed) => {
@@ -577,7 +575,6 @@ impl<'a> Run<'a> {
         let texts_since = oldest_text(&self.request.call, &response);
         Record {
             replay_key: keys.key,
-            earlier_key: keys.earlier,
             key: kept_key(&self.key),
             part: part.then_some(self.parts),
             texts_since,

@@ -15,6 +15,7 @@ use super::heads::{head_of, last_inside};
 use super::ledger::{Entry, Touched, Written};
 use super::owned::OWNED;
 use super::query::{Query, queries};
+use super::rekey::rekey;
 use super::transaction::{Committed, Stream};
 use vctx_base::clock::{Clock as _, SystemClock};
 use vctx_base::ids::SystemIds;
@@ -285,6 +286,7 @@ async fn at_once(
 /// program version wrote the ledger, the entries list only the rows that this version did not list.
 /// Returns `false` if the agent does not exist or has a ledger of this program version already.
 pub async fn adopt(rw: &Rw, scope: &Scope) -> std::result::Result<bool, Broken> {
+    rekey(rw, scope).await?;
     salt_rows(rw, scope).await?;
     let listed = |name: &&str| LocalKind::by_name(name).is_some();
     let mut collections: Vec<&str> = OWNED

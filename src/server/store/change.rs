@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::archive;
-use super::core::Replay;
 use super::db::{Binds, Rw, binds};
 use super::fault::Result;
 use super::forget;
@@ -51,8 +50,6 @@ pub enum WriteMode {
 pub struct Record {
     /// Document key of the record: a hash of the agent's scope and the idempotency key.
     pub replay_key: String,
-    /// Document key that an earlier program version would have given the record, if any.
-    pub earlier_key: Option<String>,
     /// The stored form of the caller's idempotency key: a digest, from which an import computes the
     /// document key again.
     pub key: String,
@@ -79,15 +76,14 @@ pub struct Record {
 pub enum Applied {
     /// The change was written. The value is the core's new revision.
     Written(String),
-    /// An earlier call has used this idempotency key. The value is that call's record.
-    Seen(Replay),
     /// The agent does not exist; nothing was written.
     NoAgent,
     /// The agent has no ledger yet; nothing was written.
     Unsealed,
     /// The agent is moving to another database; nothing was written.
     Leaving,
-    /// Another writer was faster; nothing was written.
+    /// Another writer was faster, or an earlier call has used this idempotency key; nothing was
+    /// written.
     Raced,
     /// The outcome is unknown; only the record of the call, which the caller must load, shows it.
     Unknown,
@@ -95,7 +91,6 @@ pub enum Applied {
 
 #[derive(Deserialize)]
 struct Row {
-    seen: Option<Replay>,
     /// Whether the ledger has the entry after which the writer appends.
     is_last: bool,
     new_rev: Option<String>,
@@ -104,8 +99,7 @@ struct Row {
 impl Row {
     fn outcome(self) -> Applied {
         match self {
-            Self { seen: Some(replay), .. } => Applied::Seen(replay),
-            Self { new_rev: Some(rev), is_last: true, .. } => Applied::Written(rev),
+            Self { new_rev: Some(rev), is_last: true } => Applied::Written(rev),
             Self { .. } => Applied::Raced,
         }
     }
@@ -158,7 +152,7 @@ async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
             Err(fault) => return Err(fault),
         };
         match outcome {
-            Applied::Written(_) => rw.heads.written(scope, before, after),
+            Applied::Written(ref rev) => rw.heads.written_with(scope, before, after, Some(rev)),
             // Another writer has appended an entry without changing the core.
             Applied::Raced => {
                 rw.heads.drop_known(scope);
@@ -266,7 +260,7 @@ async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
     match body(&stream, rw, scope, change, record, &before).await {
         Ok((Applied::Written(rev), after)) => match stream.commit().await? {
             Committed::Yes => {
-                rw.heads.written(scope, before, after);
+                rw.heads.written_with(scope, before, after, Some(&rev));
                 Ok(Applied::Written(rev))
             }
             Committed::No => Ok(Applied::Raced),
@@ -423,8 +417,8 @@ fn bound(
     let is_kept = change.after.writes_version(&change.before);
     let kept: Vec<Value> = is_kept.then(|| kept_of(&change.after)).into_iter().collect();
     let mut response = Value::Object(record.response.clone());
-    let core = written.core(&change.after)?;
-    let patch = change.after.patch_since(&change.before, core);
+    written.core(&change.after)?;
+    let patch = change.after.patch_since(&change.before);
     let messages: Vec<Value> = change.messages.iter().map(|message| json!(message)).collect();
     for message in &messages {
         written.message(message)?;
@@ -437,13 +431,12 @@ fn bound(
     let mut events = std::mem::take(&mut entry.others);
     let (entry, after) = entry.after(rw, scope, before);
     events.push(entry);
-    let replay_keys: Vec<&str> = std::iter::once(&record.replay_key)
-        .chain(&record.earlier_key)
-        .map(String::as_str)
-        .collect();
+    let is_sure = rw.heads.is_of_core(scope, before, &change.before.rev);
+    let last = Some(before).filter(|_| !is_sure);
+    let last_keys: Vec<String> = last.iter().map(|one| entry_key(scope.key(), one.n)).collect();
+    let last_hashes: Vec<&str> = last.iter().map(|one| one.hash.as_str()).collect();
     let mut binds = binds!(scope;
-        replay_keys, expected_rev = change.before.rev,
-        last_key = entry_key(scope.key(), before.n), last_hash = before.hash, sync = rw.sync
+        expected_rev = change.before.rev, last_keys, last_hashes, sync = rw.sync
     );
     // The macro would copy these values.
     binds.0.extend([

@@ -42,13 +42,21 @@ pub struct Unsigned {
 /// Maximum number of agents whose last entry a server remembers.
 const KNOWN_HEADS_MAX: usize = 8_192;
 
+/// The last entry of an agent's ledger, as far as this server knows.
+#[derive(Debug)]
+struct Known {
+    head: Head,
+    /// The revision of the core that this server wrote together with the entry.
+    rev: Option<String>,
+}
+
 /// The heads that this server has written or read.
 #[derive(Debug, Default)]
 pub struct Heads {
     /// The heads that no checkpoint has signed yet, by agent.
     unsigned: Mutex<BTreeMap<String, Option<Unsigned>>>,
     /// The last entries, by agent. Another server may have written newer ones.
-    known: Mutex<HashMap<String, Head>>,
+    known: Mutex<HashMap<String, Known>>,
     /// What this server trusts, if it signs checkpoints.
     trust: OnceLock<Trust>,
     /// Whether entries without a code may be right, because an earlier program version wrote them.
@@ -112,7 +120,12 @@ impl Heads {
 
     /// Adds an entry that this server has written, given by the heads before and after it.
     pub(super) fn written(&self, scope: &Scope, before: Head, after: Head) {
-        self.know(scope, after.clone());
+        self.written_with(scope, before, after, None);
+    }
+
+    /// Adds an entry that this server has written together with a revision of the core, if any.
+    pub(super) fn written_with(&self, scope: &Scope, before: Head, after: Head, rev: Option<&str>) {
+        self.know(scope, after.clone(), rev);
         let mut all = self.unsigned.lock().expect("no holder panics");
         match all.get_mut(scope.key()) {
             Some(Some(known)) => {
@@ -128,16 +141,26 @@ impl Heads {
 
     /// Returns the last entry of an agent's ledger, if this server knows it.
     pub(super) fn known(&self, scope: &Scope) -> Option<Head> {
-        self.known.lock().expect("no holder panics").get(scope.key()).cloned()
+        let known = self.known.lock().expect("no holder panics");
+        known.get(scope.key()).map(|known| known.head.clone())
     }
 
     /// Remembers the last entry of an agent's ledger.
-    fn know(&self, scope: &Scope, head: Head) {
+    fn know(&self, scope: &Scope, head: Head, rev: Option<&str>) {
         let mut known = self.known.lock().expect("no holder panics");
         if known.len() >= KNOWN_HEADS_MAX && !known.contains_key(scope.key()) {
             known.clear();
         }
-        known.insert(scope.key().to_owned(), head);
+        let rev = rev.map(str::to_owned);
+        known.insert(scope.key().to_owned(), Known { head, rev });
+    }
+
+    /// Returns whether this server wrote the given entry together with the given revision of the
+    /// core. As long as the core has this revision, the ledger has the entry.
+    pub(super) fn is_of_core(&self, scope: &Scope, head: &Head, rev: &str) -> bool {
+        let known = self.known.lock().expect("no holder panics");
+        let known = known.get(scope.key());
+        known.is_some_and(|known| known.head == *head && known.rev.as_deref() == Some(rev))
     }
 
     /// Drops the last entry of an agent's ledger, because there is a newer one.
@@ -288,7 +311,7 @@ pub(super) async fn head_of(rw: &Rw, scope: &Scope) -> Result<Option<Head>> {
     let head = last.filter(|last| last.is_new);
     let head = head.and_then(|last| Some(Head { n: last.n?, hash: last.hash? }));
     if let Some(head) = &head {
-        rw.heads.know(scope, head.clone());
+        rw.heads.know(scope, head.clone(), None);
     }
     Ok(head)
 }

@@ -103,13 +103,9 @@ impl<'a> Written<'a> {
         self.add(kind, Item::of_row(kind, map, self.scope, salt))
     }
 
-    /// Adds the core as it is after the write, and returns its attributes.
-    pub(super) fn core(&mut self, core: &Core) -> Result<Map<String, Value>> {
-        let Value::Object(row) = json!(core) else {
-            return Err(refused(RowKind::Core.collection(), "is no object"));
-        };
-        self.add(RowKind::Core, Item::of_core(&row, self.scope).map(|item| vec![item]))?;
-        Ok(row)
+    /// Adds the core as it is after the write.
+    pub(super) fn core(&mut self, core: &Core) -> Result<()> {
+        self.add(RowKind::Core, Item::of_core(core, self.scope).map(|item| vec![item]))
     }
 
     /// Adds a message that the server writes as it is.

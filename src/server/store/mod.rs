@@ -25,6 +25,7 @@ mod query;
 mod recall;
 mod recall_vectors;
 mod reindex;
+mod rekey;
 mod retention;
 mod schedule;
 mod score;

@@ -50,6 +50,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         archive::ALL,
         beside::ALL,
         reindex::ALL,
+        rekey::ALL,
         page::ALL,
         prompt::ALL,
         quarantine::ALL,

@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 
 use super::part::RowKind;
 use super::tally::VectorKind;
+use crate::memory::answer_key::answer_key;
 use crate::memory::archive::{attribute, derived, manifest_key, passage_key};
 use crate::memory::edges::{joined_key, version_key};
 use crate::memory::event::entry_key;
 use crate::memory::message::TAINT;
 use crate::memory::prompt::prompt_key;
 use crate::memory::recall_vector::vector_key;
-use crate::memory::receipt::sha256;
 use crate::memory::schedule::schedule_key;
 
 type Row = Map<String, Value>;
@@ -41,14 +41,6 @@ pub struct Owner {
     pub vector: Option<VectorKind>,
     /// Number of the database's vector setting.
     pub number: u64,
-}
-
-/// Returns the key of a stored answer, derived from the agent's name and the caller's idempotency
-/// key. If the document is ingested in parts, each part has its own answer, whose key also includes
-/// the part's number.
-fn answer_key(scope: &str, key: &str, part: Option<u64>) -> String {
-    let whole = sha256(&format!("{scope}\0{key}"));
-    part.map_or_else(|| whole.clone(), |part| sha256(&format!("{whole}\0part\0{part}")))
 }
 
 /// Converts a row of the database into a row of an export file. An error says why the row cannot be
