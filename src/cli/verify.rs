@@ -216,10 +216,14 @@ pub async fn checked(
     save: Option<&Path>,
     trust: &Trust,
 ) -> Result<Checked, Failure> {
-    let (read, ledger) = (
-        live(client, agent, check, save).await,
-        client.ledger(agent, trust.kept_head(agent)).await,
-    );
+    let is_kept = check.is_some() || save.is_some();
+    let read = live(client, agent, check, save);
+    let ledger = client.ledger(agent, trust.kept_head(agent));
+    let (read, ledger) = match is_kept {
+        // A receipt or a file must not be newer than the signed head beside it.
+        true => (read.await, ledger.await),
+        false => tokio::join!(read, ledger),
+    };
     let (report, export, mut ledger) = match (read, ledger) {
         (Ok((report, export)), ledger) => (report, export, ledger?),
         // The ledger names the row that the server or this program cannot read.

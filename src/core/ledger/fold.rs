@@ -66,6 +66,27 @@ struct FoundRow {
     name: String,
 }
 
+/// An entry that exists.
+#[derive(Debug)]
+struct FoundEntry {
+    /// The text that the entry's hash covers.
+    text: String,
+    hash: String,
+    /// The written rows. A row that is no text cannot be read.
+    items: Vec<Option<String>>,
+}
+
+impl FoundEntry {
+    fn of(row: &Row) -> Self {
+        let items = row.get("rows").and_then(Value::as_array).map(Vec::as_slice);
+        Self {
+            text: text_of(row),
+            hash: row.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            items: items.unwrap_or_default().iter().map(|one| Some(one.as_str()?.into())).collect(),
+        }
+    }
+}
+
 /// The newest statement of the ledger about a row.
 #[derive(Debug)]
 struct ExpectedRow {
@@ -110,7 +131,7 @@ impl Folded {
 pub struct Fold {
     found: HashMap<(Shape, String), FoundRow>,
     events: HashMap<String, u64>,
-    entries: BTreeMap<u64, Row>,
+    entries: BTreeMap<u64, FoundEntry>,
     /// Salt and time of each message, by seq; the time is empty if the message has expired.
     messages: HashMap<u64, (String, String)>,
     /// Numbers of the versions to which versions refer, each with the first that refers to it.
@@ -218,7 +239,7 @@ impl Fold {
             let what = "has a number that is not whole".to_owned();
             return self.differ(Wrong::Shape, ENTRIES, "entry".into(), what);
         };
-        if self.entries.insert(n, row.clone()).is_some() {
+        if self.entries.insert(n, FoundEntry::of(row)).is_some() {
             self.differ(Wrong::Extra, ENTRIES, format!("entry {n}"), "exists twice".into());
         }
     }
@@ -245,7 +266,7 @@ impl Fold {
         let mut statements = Statements::default();
         let mut head = genesis(sealed_as);
         let mut next = 1;
-        for (n, row) in std::mem::take(&mut self.entries) {
+        for (n, entry) in std::mem::take(&mut self.entries) {
             if n != next {
                 let name = format!("entry {next}");
                 let what = match n - 1 {
@@ -253,26 +274,24 @@ impl Fold {
                     last => format!("is missing, as are all entries up to {last}"),
                 };
                 self.differ(Wrong::Chain, ENTRIES, name, what);
-            } else if row.get("hash").and_then(Value::as_str)
-                != Some(link(&head, n, &text_of(&row)).as_str())
-            {
+            } else if entry.hash != link(&head, n, &entry.text) {
                 let what = "does not follow from the entry before it".to_owned();
                 self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
             }
             next = n + 1;
-            head = row.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned();
+            head = entry.hash;
             if signed.iter().any(|signed| signed.n == n && signed.hash != head) {
                 let what = "is not the entry that was signed".to_owned();
                 self.differ(Wrong::Chain, ENTRIES, format!("entry {n}"), what);
             }
-            let items = row.get("rows").and_then(Value::as_array).map(Vec::as_slice);
-            let mut items = items.unwrap_or_default();
-            statements.complete = items.first().is_some_and(|first| first == ITEMS_VERSION);
+            let mut items = entry.items.as_slice();
+            let first = items.first().and_then(Option::as_deref);
+            statements.complete = first == Some(ITEMS_VERSION);
             if statements.complete {
                 items = &items[1..];
             }
             for item in items {
-                match item.as_str().and_then(Item::parse) {
+                match item.as_deref().and_then(Item::parse) {
                     Some(item) => {
                         self.compare_before(&statements, &item, n);
                         statements.take(item, n);

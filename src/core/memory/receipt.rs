@@ -96,15 +96,18 @@ const LOOK_BYTES: usize = 64;
 pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    for piece in text.as_bytes().chunks(LOOK_BYTES) {
-        let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
-        // Without a branch, so that the compiler compares many bytes at once.
-        if piece.iter().fold(true, |all, byte| all & is_plain(byte)) {
+    let mut pieces = text.as_bytes().chunks_exact(LOOK_BYTES);
+    for piece in &mut pieces {
+        // Without a branch and of a fixed length, so that many bytes are compared at once.
+        let escaped =
+            |byte: u8| u8::from(byte < b' ') | u8::from(byte == b'"') | u8::from(byte == b'\\');
+        if piece.iter().fold(0, |any, byte| any | escaped(*byte)) == 0 {
             out.extend_from_slice(piece);
         } else {
             piece.iter().for_each(|byte| write_escaped(*byte, out));
         }
     }
+    pieces.remainder().iter().for_each(|byte| write_escaped(*byte, out));
     out.push(b'"');
 }
 

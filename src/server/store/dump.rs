@@ -111,8 +111,9 @@ async fn meanwhile<T>(
     work: impl FnOnce() -> Read<()>,
 ) -> Read<T> {
     let mut next = pin!(next);
-    // The first poll sends the request.
+    // The first poll makes the request, and the connection's own task then sends it.
     let answered = poll_fn(|task| Poll::Ready(next.as_mut().poll(task))).await;
+    tokio::task::yield_now().await;
     work()?;
     match answered {
         Poll::Ready(answer) => answer,
@@ -249,26 +250,27 @@ impl<'a> Dump<'a> {
         {
             tools.extend(kept.iter().filter_map(Value::as_str).map(str::to_owned));
         }
-        self.numbered(RowKind::Versions, VERSIONS, opened.versions_after, owner, sink).await?;
+        self.numbered(RowKind::Versions, VERSIONS, json!(opened.versions_after), owner, sink)
+            .await?;
         let numbered = [
             (RowKind::Messages, MESSAGES),
             (RowKind::Recall, RECALL),
             (RowKind::RecallVectors, RECALL_VECTORS),
         ];
         for (part, query) in numbered {
-            self.numbered(part, query, 0, owner, sink).await?;
+            self.numbered(part, query, json!(0), owner, sink).await?;
         }
         let documents = self.documents().await?;
         self.manifests(&documents, owner, sink).await?;
         self.passages(&documents, owner, sink).await?;
-        self.numbered(RowKind::Cites, CITES, 0, owner, sink).await?;
-        self.numbered(RowKind::Derived, SUMMARIES, 0, owner, sink).await?;
+        self.numbered(RowKind::Cites, CITES, json!(0), owner, sink).await?;
+        self.numbered(RowKind::Derived, SUMMARIES, json!(0), owner, sink).await?;
         self.sources(&documents, owner, sink).await?;
         let mut prompts = |part, row: Row| {
             tools.extend(row.get("tools").and_then(Value::as_str).map(str::to_owned));
             sink(part, row)
         };
-        self.numbered(RowKind::Prompts, PROMPTS, 0, owner, &mut prompts).await?;
+        self.numbered(RowKind::Prompts, PROMPTS, json!(0), owner, &mut prompts).await?;
         self.tool_sets(&tools, owner, sink).await?;
         let left = self.answers(owner, sink).await?;
         self.schedules(owner, sink).await?;
@@ -372,16 +374,17 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// Reads all rows of one kind page by page, in ascending order of the number that each row has.
+    /// Reads all rows of one kind page by page, in ascending order of the number or key that each
+    /// row has.
     pub(super) async fn numbered(
         &self,
         part: RowKind,
         query: Query,
-        after: u64,
+        after: Value,
         owner: &Owner,
         sink: &mut Sink<'_>,
     ) -> Read<()> {
-        let mut page = self.behind(query, &json!(after)).await?;
+        let mut page = self.behind(query, &after).await?;
         for _ in 0..EXPORT_PAGES_MAX {
             if page.last.is_null() {
                 return self.give(part, page.rows, owner, sink);
@@ -478,7 +481,7 @@ impl<'a> Dump<'a> {
 
     /// Returns the document keys of all the agent's call records, each with its idempotency key if
     /// it has one.
-    pub(super) async fn records(&mut self) -> Read<Vec<Record>> {
+    async fn records(&mut self) -> Read<Vec<Record>> {
         let mut found = Vec::new();
         let mut after = json!("");
         for _ in 0..EXPORT_PAGES_MAX {
@@ -511,12 +514,7 @@ impl<'a> Dump<'a> {
     }
 
     /// Reads the call records with the given document keys.
-    pub(super) async fn answers_of(
-        &self,
-        keys: &[String],
-        owner: &Owner,
-        sink: &mut Sink<'_>,
-    ) -> Read<()> {
+    async fn answers_of(&self, keys: &[String], owner: &Owner, sink: &mut Sink<'_>) -> Read<()> {
         let mut read = Vec::new();
         for some in keys.chunks(ANSWER_ROWS) {
             let next = self.page(ANSWERS, binds!(self.scope; keys = some));

@@ -31,6 +31,7 @@ const LOCAL_ROWS: u64 = 200;
 pub(super) const LOCAL_LARGE_ROWS: u64 = 16;
 
 queries! {
+    ANSWERS = "ledger_answers",
     RECALL = "ledger_recall",
     VECTORS = "ledger_vectors",
     DOCUMENTS = "ledger_documents",
@@ -285,12 +286,6 @@ impl<'a> Dump<'a> {
         Ok(())
     }
 
-    /// Returns the document keys of the agent's call records that have an idempotency key.
-    pub(super) async fn keyed_answers(&mut self) -> Read<Vec<String>> {
-        let keyed = self.records().await?.into_iter().filter(|record| record.key.is_some());
-        Ok(keyed.map(|record| record.doc_key).collect())
-    }
-
     /// Reads all rows of the agent except the core.
     async fn everything(&mut self, opened: &Opened, sink: &mut Sink<'_>) -> Read<()> {
         let owner = &opened.owner;
@@ -304,7 +299,7 @@ impl<'a> Dump<'a> {
             (RowKind::Prompts, PROMPTS),
         ];
         for (part, query) in numbered {
-            self.numbered(part, query, 0, owner, sink).await?;
+            self.numbered(part, query, json!(0), owner, sink).await?;
         }
         let mut documents: BTreeSet<String> = self.documents().await?.into_iter().collect();
         self.documents_of_chunks(&mut documents).await?;
@@ -315,8 +310,7 @@ impl<'a> Dump<'a> {
         let binds = binds!(self.scope; limit = LISTED_ROWS);
         self.give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
         // A record without a key contains no text any more, and is in no export either.
-        let keys = self.keyed_answers().await?;
-        self.answers_of(&keys, owner, sink).await?;
+        self.numbered(RowKind::Answers, ANSWERS, json!(""), owner, sink).await?;
         self.schedules(owner, sink).await?;
         self.events(owner, sink).await
     }
