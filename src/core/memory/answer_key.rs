@@ -1,4 +1,4 @@
-//! The keys under which the answers to calls are stored, so that a repeated call does not run again.
+//! The keys under which the answers to calls are stored, for calls that are repeated.
 
 use super::receipt::sha256;
 

@@ -9,11 +9,8 @@
 //! sent. If the transaction is lost (the database was restarted, or an operator ended it), the
 //! caller begins the export again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::poll_fn;
-use std::pin::pin;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,14 +19,14 @@ use serde_json::{Map, Value, json};
 
 use super::db::{Binds, Link, Ro, Rw, binds, must};
 use super::fault::{Fault, FaultKind};
-use super::ledger_check::{Comparison, read_setting};
+use super::ledger_check::{Comparison, kind_of, read_setting};
+use super::meanwhile::meanwhile;
 use super::owned::OWNED;
 use super::query::{Query, queries};
 use crate::limits::{EXPORT_ANSWERS, EXPORT_PAGE_BYTES, EXPORT_PAGE_GROWTH, EXPORT_PAGE_ROWS};
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::memory::archive::VectorSetting;
-use vctx_core::memory::export::{Owner, RowKind, VectorKind, carried, exact, in_order};
+use vctx_core::memory::export::{Owner, RowKind, carried, exact, in_order};
 use vctx_core::trust::Scope;
 
 /// Maximum number of short rows that one request returns: names of documents, or keys of call
@@ -102,22 +99,6 @@ impl From<Broken> for Error {
             Broken::Store(fault) => fault.into(),
             Broken::Other(error) => error,
         }
-    }
-}
-
-/// Runs `work` while the database answers the request `next`, and returns the answer.
-async fn meanwhile<T>(
-    next: impl Future<Output = Read<T>>,
-    work: impl FnOnce() -> Read<()>,
-) -> Read<T> {
-    let mut next = pin!(next);
-    // The first poll makes the request, and the connection's own task then sends it.
-    let answered = poll_fn(|task| Poll::Ready(next.as_mut().poll(task))).await;
-    tokio::task::yield_now().await;
-    work()?;
-    match answered {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => next.await,
     }
 }
 
@@ -597,17 +578,6 @@ impl Record {
     }
 }
 
-/// Returns the attributes of a vector setting that describe the vectors: dimension, version, metric
-/// and model.
-pub fn kind_of(setting: &VectorSetting) -> VectorKind {
-    VectorKind {
-        dimension: setting.dimension,
-        embedding_version: setting.embedding_version.clone(),
-        metric: setting.metric,
-        model_id: setting.model_id.clone(),
-    }
-}
-
 fn endless(part: RowKind) -> Broken {
     let text = format!("too many pages of {}", part.collection());
     Broken::Store(Fault::new(FaultKind::Garbage, text))
@@ -620,6 +590,3 @@ pub(super) fn object(row: &RawValue) -> Read<Row> {
         Err(why) => Err(Fault::new(FaultKind::Garbage, format!("a row {why}")).into()),
     }
 }
-
-/// The rows of one batch, grouped by kind.
-pub type Batch = HashMap<RowKind, Vec<Row>>;

@@ -44,7 +44,7 @@ const KNOWN_HEADS_MAX: usize = 8_192;
 
 /// The last entry of an agent's ledger, as far as this server knows.
 #[derive(Debug)]
-struct Known {
+struct KnownHead {
     head: Head,
     /// The revision of the core that this server wrote together with the entry.
     rev: Option<String>,
@@ -56,7 +56,7 @@ pub struct Heads {
     /// The heads that no checkpoint has signed yet, by agent.
     unsigned: Mutex<BTreeMap<String, Option<Unsigned>>>,
     /// The last entries, by agent. Another server may have written newer ones.
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, KnownHead>>,
     /// What this server trusts, if it signs checkpoints.
     trust: OnceLock<Trust>,
     /// Whether entries without a code may be right, because an earlier program version wrote them.
@@ -152,7 +152,7 @@ impl Heads {
             known.clear();
         }
         let rev = rev.map(str::to_owned);
-        known.insert(scope.key().to_owned(), Known { head, rev });
+        known.insert(scope.key().to_owned(), KnownHead { head, rev });
     }
 
     /// Returns whether this server wrote the given entry together with the given revision of the

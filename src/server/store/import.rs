@@ -6,11 +6,13 @@
 //! continue an interrupted import; an import of a different file undoes it. Rows are never
 //! overwritten: if a key already exists, the import fails.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::db::{Binds, Rw, binds, must};
-use super::dump::{Batch, Row};
+use super::dump::Row;
 use super::fault::{Fault, Result};
 use super::query::{Query, queries};
 use super::transaction::{Committed, Stream};
@@ -51,6 +53,9 @@ const WRITES: [&str; 20] = [
     "schedules",
     "vctx_meta",
 ];
+
+/// The rows of one batch, grouped by kind.
+pub type Batch = HashMap<RowKind, Vec<Row>>;
 
 /// The marker row, which reserves a name for an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

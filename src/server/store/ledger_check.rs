@@ -18,7 +18,7 @@ use super::query::queries;
 use vctx_core::ledger::note::Head;
 use vctx_core::ledger::{Difference, Fold, Folded, LocalKind, Secret, Wrong};
 use vctx_core::memory::archive::VectorSetting;
-use vctx_core::memory::export::RowKind;
+use vctx_core::memory::export::{RowKind, VectorKind};
 use vctx_core::trust::Scope;
 
 /// Maximum number of tool sets and of document names that one request returns.
@@ -214,6 +214,17 @@ pub(super) fn read_setting(
         }
         None => Err(Fault::new(FaultKind::Garbage, "the vector setting cannot be read")),
     })
+}
+
+/// Returns the attributes of a vector setting that describe the vectors: dimension, version, metric
+/// and model.
+pub fn kind_of(setting: &VectorSetting) -> VectorKind {
+    VectorKind {
+        dimension: setting.dimension,
+        embedding_version: setting.embedding_version.clone(),
+        metric: setting.metric,
+        model_id: setting.model_id.clone(),
+    }
 }
 
 /// Maximum number of characters of a revision.

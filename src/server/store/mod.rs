@@ -14,6 +14,7 @@ mod import;
 mod ledger;
 mod ledger_check;
 mod limits;
+mod meanwhile;
 mod message;
 mod moving;
 mod owned;
@@ -52,7 +53,7 @@ pub use archive::{
 pub use beside::{accept_core, adopt, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
-pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
+pub use dump::{Broken, Dump, Opened, Row, Sink};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
     AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, Sought, StoredAnswer,
@@ -63,8 +64,8 @@ pub use forget::{
 pub use heads::{
     Heads, SignedHeads, TakenHeads, Unsigned, fold_on, is_imported, is_part_of_ledger, last_heads,
 };
-pub use import::{ImportEnd, ImportMark, ImportStart, ImportWriter};
-pub use ledger_check::check_ledger;
+pub use import::{Batch, ImportEnd, ImportMark, ImportStart, ImportWriter};
+pub use ledger_check::{check_ledger, kind_of};
 pub use limits::ALL as LIMITS;
 pub use message::{Listed, page, queue};
 pub use moving::{

@@ -21,13 +21,13 @@ queries! {
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct KeyPage {
     last: Option<String>,
-    rows: Vec<Row>,
+    rows: Vec<KeyRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct KeyRow {
     #[serde(rename = "_key")]
     doc_key: String,
     key: Option<String>,
@@ -48,7 +48,7 @@ pub(super) async fn rekey(rw: &Rw, scope: &Scope) -> Result<()> {
     let mut after = String::new();
     for _ in 0..REKEY_PAGES_MAX {
         let binds = binds!(scope; after, limit = REKEYED_ROWS);
-        let Some(page) = rw.row::<Page>(ANSWER_KEYS, binds).await? else { return Ok(()) };
+        let Some(page) = rw.row::<KeyPage>(ANSWER_KEYS, binds).await? else { return Ok(()) };
         let pairs: Vec<Pair> = page.rows.into_iter().filter_map(|row| moved(row, scope)).collect();
         if !pairs.is_empty() {
             let copied: Option<u64> = rw.row(REKEY, binds!(scope; pairs, sync = rw.sync)).await?;
@@ -66,7 +66,7 @@ pub(super) async fn rekey(rw: &Rw, scope: &Scope) -> Result<()> {
 }
 
 /// Returns how a record moves, or `None` if it has the form of this version.
-fn moved(row: Row, scope: &Scope) -> Option<Pair> {
+fn moved(row: KeyRow, scope: &Scope) -> Option<Pair> {
     let key = row.key.filter(|key| !is_kept_key(key))?;
     let key = kept_key(&key);
     Some(Pair { to: answer_key(scope.key(), &key, row.part), from: row.doc_key, key })
