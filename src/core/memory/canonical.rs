@@ -10,7 +10,7 @@ use serde_json::{Error, Value};
 use super::receipt::{canonical_json, write_text};
 
 /// Returns the canonical JSON of a value: the text that
-/// [`canonical_json`](super::receipt::canonical_json) makes of the value's JSON.
+/// [`canonical_json`] makes of the value's JSON.
 ///
 /// # Errors
 /// The value cannot be represented as JSON.

@@ -65,7 +65,7 @@ pub(super) async fn move_agent(
         Ok(asked) => asked,
         Err(error) => return error.into_problem(),
     };
-    let moved = tokio::spawn(async move { fleet.moved(&scope, &to).await });
+    let moved = tokio::spawn(async move { Box::pin(fleet.moved(&scope, &to)).await });
     match moved.await {
         Ok(Ok(told)) => json_answer(StatusCode::OK, &told),
         Ok(Err(error)) => error.into_problem(),
@@ -137,7 +137,7 @@ impl Fleet {
         };
         let other = (taken.to != to).then(|| taken.to.clone());
         let from = taken.from.clone();
-        let moved = self.drive(scope, &taken).await?;
+        let moved = Box::pin(self.drive(scope, &taken)).await?;
         match other {
             None => Ok(told(&from, &moved, true)),
             Some(other) => Err(Error::new(
@@ -335,7 +335,7 @@ impl Job for Moves {
                 home.transfers().move_begun(&scope, &home.transfers().mover(), &due.to).await?;
             let Some(taken) = begun.moving else { continue };
             tracing::info!(agent = scope.key(), to = taken.to, "an interrupted move is continued");
-            match self.fleet.drive(&scope, &taken).await {
+            match Box::pin(self.fleet.drive(&scope, &taken)).await {
                 Err(error) if matches!(error.code, Code::MoveBusy | Code::NotReady) => {
                     tracing::debug!(error = error.chain(), "a move waits");
                 }
