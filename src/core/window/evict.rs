@@ -3,12 +3,15 @@
 
 use std::collections::HashMap;
 
-use crate::memory::message::Message;
+use crate::memory::message::{Kind, Message, Role};
 
 /// A tool call without a result keeps its message in the queue while the message is among this
 /// number of newest messages. That is about ten exchanges, so an unanswered call does not block
 /// evictions for long.
 const OPEN_CALL_ROWS_MAX: usize = 32;
+
+/// Maximum number of further messages that leave, so that the queue begins with an exchange.
+const EXCHANGE_ROWS_MAX: usize = 8;
 
 /// A message of the queue, reduced to the fields on which an eviction depends.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct QueueItem {
     pub calls: Vec<String>,
     /// Id of the tool call that the message answers.
     pub answers: Option<String>,
+    /// Whether the message begins an exchange: a user's message or an event.
+    pub begins: bool,
 }
 
 /// The bounds of an eviction, in tokens of the whole window.
@@ -37,6 +42,9 @@ pub struct Bounds {
     pub target: u64,
     /// The occupancy that the window must not exceed after the eviction.
     pub must: u64,
+    /// The occupancy that the eviction aims at if it cannot reach `target`, so that the newest
+    /// messages stay; `None` for an eviction on request, which takes what it can.
+    pub relaxed: Option<u64>,
 }
 
 /// The result of [`plan`]: which messages leave the queue.
@@ -58,16 +66,25 @@ impl From<&Message> for QueueItem {
             bytes: message.content.len(),
             calls: message.tool_call_ids().map(str::to_owned).collect(),
             answers: message.answers().map(str::to_owned),
+            begins: message.kind == Kind::Event || message.role == Role::User,
         }
     }
 }
 
 /// Plans the smallest eviction that brings the occupancy down to `target`. If no permitted eviction
-/// reaches `target`, the largest permitted eviction is planned, and `target_reached` is false. The
-/// last `keep_last` messages of the queue never leave. A message with a recent unanswered call
-/// stays in the queue unless the window would then exceed `must` tokens.
+/// reaches `target`, `target_reached` is false, and the eviction goes on until `relaxed`, or if
+/// that is absent or not reached either, as far as it may. The last `keep_last` messages of the
+/// queue never leave. A message with a recent unanswered call stays in the queue unless the window
+/// would then exceed `must` tokens. An automatic eviction leaves whole exchanges, if few more
+/// messages have to leave for that.
 pub fn plan(items: &[QueueItem], bounds: Bounds, keep_last: usize) -> Plan {
     let held = pick(items, bounds, keep_last, true);
+    if let Some(target) = bounds.relaxed.filter(|_| !held.target_reached) {
+        let found = pick(items, Bounds { target, ..bounds }, keep_last, true);
+        if found.target_reached {
+            return Plan { target_reached: false, ..found };
+        }
+    }
     let fixed = if held.leave == 0 { bounds.fixed_whole } else { bounds.fixed };
     if held.target_reached || fixed + held.kept_tokens <= bounds.must {
         return held;
@@ -89,6 +106,16 @@ fn pick(items: &[QueueItem], bounds: Bounds, keep_last: usize, hold_open: bool) 
         if allowed[cut] {
             best = Plan { leave: cut, kept_tokens: kept, target_reached: fixed + kept <= target };
         }
+    }
+    let begins = |cut: &usize| allowed[*cut] && items.get(*cut).is_some_and(|item| item.begins);
+    let ahead = best.leave..=latest.min(best.leave + EXCHANGE_ROWS_MAX);
+    if bounds.relaxed.is_some()
+        && best.leave > 0
+        && best.target_reached
+        && let Some(cut) = ahead.into_iter().find(begins)
+    {
+        let more: u64 = items[best.leave..cut].iter().map(|item| item.tokens).sum();
+        best = Plan { leave: cut, kept_tokens: best.kept_tokens - more, target_reached: true };
     }
     best
 }

@@ -12,7 +12,7 @@ fn items(tokens: &[u64]) -> Vec<QueueItem> {
 }
 
 fn bounds(fixed: u64, target: u64, must: u64) -> Bounds {
-    Bounds { fixed, fixed_whole: fixed, target, must }
+    Bounds { fixed, fixed_whole: fixed, target, must, relaxed: None }
 }
 
 #[test]
@@ -62,7 +62,8 @@ fn a_call_that_waits_stays_while_the_rest_fits() {
 fn a_call_that_waits_needs_no_room_for_a_summary_while_nothing_leaves() {
     let mut queue = items(&[10, 10, 10]);
     queue[0].calls = vec!["c".into()];
-    let whole = |fixed_whole| Bounds { fixed: 20, fixed_whole, target: 25, must: 40 };
+    let whole =
+        |fixed_whole| Bounds { fixed: 20, fixed_whole, target: 25, must: 40, relaxed: None };
     assert_eq!(plan(&queue, whole(10), 0).leave, 0);
     assert_eq!(plan(&queue, whole(11), 0).leave, 3);
     // Evicted messages are summarized, so the tokens reserved for the summary count too.
@@ -76,4 +77,23 @@ fn an_incoming_result_keeps_its_call() {
     queue[0].calls = vec!["c".into()];
     queue[2].answers = Some("c".into());
     assert_eq!(plan(&queue, bounds(0, 15, 100), 1).leave, 0);
+}
+
+#[test]
+fn a_target_that_cannot_be_reached_leaves_the_newest_messages() {
+    let queue = items(&[10, 10, 10, 10]);
+    let relaxed = Bounds { relaxed: Some(75), ..bounds(50, 25, 100) };
+    let found = plan(&queue, relaxed, 1);
+    assert_eq!(found, Plan { leave: 2, kept_tokens: 20, target_reached: false });
+    let relaxed = Bounds { relaxed: Some(55), ..bounds(50, 25, 100) };
+    assert_eq!(plan(&queue, relaxed, 1).leave, 3, "neither mark can be reached");
+}
+
+#[test]
+fn an_automatic_eviction_ends_before_an_exchange() {
+    let mut queue = items(&[10, 10, 10, 10, 10]);
+    queue[3].begins = true;
+    let found = plan(&queue, Bounds { relaxed: Some(90), ..bounds(0, 40, 100) }, 1);
+    assert_eq!(found, Plan { leave: 3, kept_tokens: 20, target_reached: true });
+    assert_eq!(plan(&queue, bounds(0, 40, 100), 1).leave, 1, "one on request takes what it must");
 }

@@ -95,6 +95,10 @@ impl Draft<'_> {
             fixed_whole: fixed + if flush.always { reserve } else { summary },
             target: flush.target,
             must: max,
+            relaxed: (!flush.always).then(|| {
+                let taken = fixed + reserve;
+                taken + self.after.token_budget.flush.saturating_sub(taken) / 2
+            }),
         };
         let mut found = plan(&items, bounds, keep_last);
         let least = now.without(&CHANGED) - now[Section::Notices] + found.kept_tokens + floor;
