@@ -296,8 +296,11 @@ impl Story {
             let holds = |(_, r): &(usize, &Value)| {
                 r["content"].as_str().is_some_and(|t| t.contains(word.as_str()))
             };
-            let places: Vec<usize> = results.filter(holds).map(|(place, _)| place).collect();
+            let (queued, left): (Vec<_>, Vec<_>) =
+                results.filter(holds).partition(|(_, result)| result["in_window"] == true);
+            let places: Vec<usize> = left.iter().map(|(place, _)| *place).collect();
             assert_eq!(places, vec![0; there], "{word}: {found}");
+            assert!(queued.len() <= 1 - there, "{word}: {found}");
         }
     }
 

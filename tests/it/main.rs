@@ -103,6 +103,7 @@ mod races;
 mod reach;
 mod readme;
 mod recall;
+mod recall_queue;
 mod reindex;
 mod releases;
 mod repeats;

@@ -48,6 +48,8 @@ pub enum Question {
     Recall {
         /// The query.
         query: RecallQuery,
+        /// Positions of the queue's messages that the search also looks at.
+        queue: Range<u64>,
         /// Server time of the search, in milliseconds.
         now_ms: u64,
     },

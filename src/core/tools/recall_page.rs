@@ -19,6 +19,9 @@ use crate::trust::TaintReport;
 /// page. The search itself ranks a long message only by its beginning.
 const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 
+/// Number of tokens that a page shows of a message that the window shows, too.
+const IN_WINDOW_TOKENS: u64 = 16;
+
 /// The data from which a page is built.
 pub(super) struct PageOf<'a> {
     pub(super) asked: &'a SearchRecall,
@@ -27,6 +30,8 @@ pub(super) struct PageOf<'a> {
     pub(super) items: &'a [PageItem],
     /// Index in the result list at which the page begins.
     pub(super) position: usize,
+    /// Number of items from this index on whose messages are in `entries`, if they still exist.
+    pub(super) loaded: usize,
     pub(super) entries: &'a Entries,
     /// Position of the first message in the queue; copies before it have left the queue.
     pub(super) head_seq: u64,
@@ -50,7 +55,7 @@ impl PageResult<'_> {
     /// Returns the result's text, before it is shortened to the page's limit.
     fn text(&self) -> &str {
         match &self.state {
-            State::Beginning(text) | State::Held(text) => text,
+            State::Beginning(text) | State::Held(text) | State::InWindow(text) => text,
             State::There(_) | State::Fits => part_of(self.message, self.excerpt.as_ref()),
         }
     }
@@ -63,6 +68,9 @@ impl PageResult<'_> {
 
 /// What the page does with a result.
 pub(super) enum State {
+    /// The message is in the queue. If the caller's model sees the window, this is the beginning of
+    /// the text; otherwise it is the text.
+    InWindow(String),
     /// The queue already contains a copy of the shown text, at this position.
     There(u64),
     /// The whole text fits into the window.
@@ -88,11 +96,17 @@ impl<'a> PageOf<'a> {
         let mut page: Vec<PageResult<'a>> = Vec::new();
         let mut next = self.position;
         let limit = usize::try_from(self.asked.limit).unwrap_or(usize::MAX);
-        for item in self.items.iter().skip(self.position).take(limit) {
+        let shows_window = self.asked.shows_window(&self.around);
+        let mut counted_results = 0;
+        for item in self.items.iter().skip(self.position).take(self.loaded) {
+            if counted_results == limit {
+                break;
+            }
             let Some(message) = self.entries.found.iter().find(|m| m.key == item.id) else {
                 next += 1;
                 continue;
             };
+            let is_shown = message.kind.logged() && message.seq >= self.head_seq;
             let TaintReport { rules: tainted, held } =
                 self.around.taint.untrusted(self.core, message);
             let excerpt = match held {
@@ -107,6 +121,11 @@ impl<'a> PageOf<'a> {
             let mut rest = room;
             let state = match copy {
                 _ if held.is_some() => State::Held(held.unwrap_or_default()),
+                _ if is_shown => {
+                    let text = part_of(message, excerpt.as_ref());
+                    let most = if shows_window { IN_WINDOW_TOKENS } else { u64::MAX };
+                    State::InWindow(preview(self.around.counter, text, most))
+                }
                 Some(copy) => State::There(copy.seq),
                 None if cost <= room => {
                     rest = room - cost;
@@ -141,6 +160,7 @@ impl<'a> PageOf<'a> {
             }
             room = rest;
             next += 1;
+            counted_results += usize::from(!(is_shown && shows_window));
             page.push(one);
         }
         Ok((page, next))
@@ -214,6 +234,7 @@ impl<'a> PageOf<'a> {
                     value["copy_seq"] = seq.into();
                 }
             }
+            State::InWindow(_) => value["in_window"] = true.into(),
             State::Beginning(_) | State::Held(_) => {}
         }
         if one.is_cut() {

@@ -1,5 +1,7 @@
-//! `search_recall`: finds messages that left the window, and puts marked copies of them back into
-//! the window as far as there is room.
+//! `search_recall`: finds earlier messages, and puts marked copies of those that left the window
+//! back into it as far as there is room.
+
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,17 @@ pub struct SearchRecall {
     pub page_token: Option<String>,
 }
 
+/// Returns the positions of the queue's messages that a search looks at. The search of a run leaves
+/// out the messages of the run, because the question itself would be the best result.
+fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
+    let queue = &ctx.core.queue;
+    let run = ctx.core.run.as_ref().filter(|_| ctx.around.capture.is_some());
+    match queue.count {
+        0 => queue.head_seq..queue.head_seq,
+        _ => queue.head_seq..run.map_or(queue.next_seq, |run| run.cause_seq),
+    }
+}
+
 fn usual_limit() -> u64 {
     RECALL_LIMIT.0
 }
@@ -113,13 +126,15 @@ struct List<'a> {
     page: Option<&'a Page>,
     capped: bool,
     tail_capped: bool,
+    /// Number of items that are messages of the queue.
+    in_window: u64,
 }
 
 impl Arguments for SearchRecall {
     const CARD: Card = Card {
         title: "Search recall",
-        description: "Find earlier messages that have left the window, by a question, words or a \"quoted phrase\". What fits comes back \
-                    into the conversation as marked copies, of a long message the passage that matters; `next_page_token` continues with the rest.",
+        description: "Find earlier messages by a question, words or a \"quoted phrase\". What fits comes back into the conversation as marked \
+                    copies, of a long message the passage that matters; what is still in view is only named. `next_page_token` continues with the rest.",
         in_chat: true,
         example: r#"{"query": "blue boat"}"#,
         result: &[
@@ -179,7 +194,9 @@ impl Command for SearchRecall {
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         let list = self.list(ctx)?;
-        let ids: Vec<String> = list.upcoming(self.limit).map(|item| item.id.clone()).collect();
+        let upcoming = list.upcoming(self.limit + list.in_window.min(self.limit));
+        let ids: Vec<String> = upcoming.map(|item| item.id.clone()).collect();
+        let loaded = ids.len();
         let head_seq = ctx.core.queue.head_seq;
         let pairs = self.pairs || self.memories;
         let entries = match ids.is_empty() {
@@ -194,6 +211,7 @@ impl Command for SearchRecall {
             around: ctx.around,
             items: &list.items,
             position: list.position,
+            loaded,
             entries,
             head_seq,
             core: ctx.core,
@@ -278,6 +296,12 @@ impl SearchRecall {
         self.rehydrate && around.capture.is_none()
     }
 
+    /// Whether the caller's model sees the window: the copies of the results go into it, or the
+    /// whole result does.
+    pub(super) fn shows_window(&self, around: &Surroundings<'_>) -> bool {
+        self.rehydrate || around.capture.is_some()
+    }
+
     /// Returns the query that the arguments describe; an error names a wrong argument.
     pub(super) fn recall_query(&self) -> Result<RecallQuery> {
         let mut query = RecallQuery::parse(&self.query)?;
@@ -308,11 +332,21 @@ impl SearchRecall {
         if let Some(text) = &self.page_token {
             let (page, position) = stored(ctx, text, &self.query_hash())?;
             let (items, page) = (page.items.clone(), Some(page));
-            return Ok(List { items, position, page, capped: false, tail_capped: false });
+            return Ok(List {
+                items,
+                position,
+                page,
+                capped: false,
+                tail_capped: false,
+                in_window: 0,
+            });
         }
         let query = self.recall_query()?;
         let now_ms = ctx.around.unix_ms;
-        let found = ctx.answers.recall(|| Question::Recall { query, now_ms })?;
+        let queue = searched_queue(ctx);
+        let found = ctx.answers.recall(|| Question::Recall { query, queue, now_ms })?;
+        let head_seq = ctx.core.queue.head_seq;
+        let is_shown = |hit: &&RecallHit| hit.seq >= head_seq;
         let item = |hit: &RecallHit| PageItem {
             id: hit.id.clone(),
             offset: hit.passage.as_ref().map_or(0, |passage| passage.start as u64),
@@ -326,6 +360,7 @@ impl SearchRecall {
             page: None,
             capped: found.capped,
             tail_capped: found.tail_capped,
+            in_window: found.hits.iter().filter(|hit| is_shown(hit)).count() as u64,
         })
     }
 }

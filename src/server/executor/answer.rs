@@ -42,8 +42,8 @@ impl Executor {
                 let calls = store::calls_between(ro, scope, first_seq, last_seq).await?;
                 answers.calls = Some(calls);
             }
-            Question::Recall { query, now_ms } => {
-                answers.recall = Some(self.recall(scope, query, now_ms).await?);
+            Question::Recall { query, queue, now_ms } => {
+                answers.recall = Some(self.recall(scope, query, queue, now_ms).await?);
             }
             Question::Entries { ids, head_seq, pairs: false } => {
                 answers.entries = Some(store::entries(ro, scope, &ids, head_seq).await?);

@@ -1,8 +1,10 @@
 //! Searches recall storage by words, then by vectors.
 
+use std::ops::Range;
+
 use super::cutting::stopped;
 use super::executor::Executor;
-use crate::store;
+use crate::store::{self, RecallLook};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::search::{RecallList, RecallMode, RecallNear, RecallQuery, RecallRows, listed};
 use vctx_core::trust::Scope;
@@ -16,12 +18,13 @@ impl Executor {
         &self,
         scope: &Scope,
         query: RecallQuery,
+        queue: Range<u64>,
         now_ms: u64,
     ) -> Result<RecallList> {
         let query = query.settled(&self.recall);
         let digest = self.embeds_recall().then(|| self.kernel.embedders.fingerprint().digest());
-        let mut sources =
-            store::search_recall(&self.kernel.ro, scope, &query, digest.as_deref(), now_ms).await?;
+        let look = RecallLook { query: &query, queue, fingerprint: digest.as_deref(), now_ms };
+        let mut sources = store::search_recall(&self.kernel.ro, scope, look).await?;
         let mut near = self.near(scope, &query, &sources).await?;
         sources.near = std::mem::take(&mut near.hits);
         sources.rows.append(&mut near.rows);

@@ -1,5 +1,7 @@
 //! Searches recall storage by words, and loads the messages of the entries found.
 
+use std::ops::Range;
+
 use super::db::{Ro, binds};
 use super::fault::Result;
 use super::query::queries;
@@ -20,6 +22,9 @@ const RECALL_TAIL_ROWS_MAX: usize = EVICT_ROWS_MAX;
 /// Maximum number of entries that the view does not show yet and that are ranked together with the
 /// view's hits.
 const RECALL_FRESH_MAX: usize = 100;
+/// Maximum number of newest messages since the beginning of the queue among which a search looks
+/// for messages of the queue, whose texts it splits into words. A window rarely has more messages.
+const RECALL_QUEUE_ROWS_MAX: usize = 1_000;
 /// Number of the view's best hits that are ranked by their whole text; all others are ranked by the
 /// beginning of their text.
 const RECALL_DEEP_MAX: usize = 4;
@@ -31,17 +36,24 @@ queries! {
     DATED = "recall_dated",
 }
 
+/// What a search by words looks at.
+pub struct RecallLook<'a> {
+    /// The query.
+    pub query: &'a RecallQuery,
+    /// Positions of the queue's messages that the search also looks at.
+    pub queue: Range<u64>,
+    /// Digest of the vectors' fingerprint; `None` without vectors.
+    pub fingerprint: Option<&'a str>,
+    /// Server time of the search, in milliseconds.
+    pub now_ms: u64,
+}
+
 /// Returns the rows from which the ranking chooses the results of a query, without the rows that
 /// only a vector search finds. Searches only for the significant words of the query. If
 /// `fingerprint` is given, the answer also says up to which entry vectors with this fingerprint
 /// exist.
-pub async fn search_recall(
-    ro: &Ro,
-    scope: &Scope,
-    query: &RecallQuery,
-    fingerprint: Option<&str>,
-    now_ms: u64,
-) -> Result<RecallRows> {
+pub async fn search_recall(ro: &Ro, scope: &Scope, look: RecallLook<'_>) -> Result<RecallRows> {
+    let RecallLook { query, queue, fingerprint, now_ms } = look;
     let filter = &query.filter;
     let both = query.phrases.first().zip(query.phrases.last());
     let binds = binds!(scope;
@@ -51,6 +63,7 @@ pub async fn search_recall(
         since_ms = now_ms.saturating_sub(RECALL_TAIL_MS), recent_max = RECALL_TAIL_ROWS_MAX,
         weighed_max = RECALL_WEIGHED_MAX, fresh_max = RECALL_FRESH_MAX, beside = RECALL_AROUND_SEQS,
         chars_max = RECALL_TAIL_CHARS_MAX, deep_max = RECALL_DEEP_MAX,
+        head_seq = queue.start, end_seq = queue.end, queue_max = RECALL_QUEUE_ROWS_MAX,
         deep_chars_max = TEXT_BYTES_MAX, beside_chars_max = RECALL_AROUND_CHARS_MAX, fingerprint
     );
     Ok(ro.row(SEARCH, binds).await?.unwrap_or_default())
