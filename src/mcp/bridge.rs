@@ -19,14 +19,12 @@ use vctx_core::dialect::{Dialect, Translated, translate};
 use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
 use vctx_core::memory::block_path::{MemoryPath, lies_in};
 
-/// Maximum number of attempts of one MCP call while the server is unreachable or busy; all attempts
-/// have the same idempotency key.
+/// Maximum number of attempts of one MCP call to a busy server, all with the same idempotency key.
 const MCP_ATTEMPTS_MAX: u32 = 5;
 /// Time in milliseconds after which a failed MCP call is no longer repeated; it is shorter than the
 /// usual timeout of MCP clients.
 const MCP_ATTEMPTS_MS_MAX: u64 = 50_000;
-/// Pause in milliseconds before an MCP call to a busy server is repeated; the pause grows with each
-/// attempt.
+/// Pause in milliseconds before an MCP call to a busy server is repeated; it grows each time.
 const MCP_PAUSE_MS: u64 = 100;
 /// Maximum time in milliseconds that an MCP call waits for one answer, long enough for an explicit
 /// eviction that asks a model.
@@ -152,10 +150,12 @@ impl Bridge {
     pub(super) async fn call(
         &self,
         name: &str,
-        arguments: Map<String, Value>,
+        mut arguments: Map<String, Value>,
         given: Option<String>,
         capture: Option<Value>,
     ) -> Outcome {
+        // The client's model does not see the window, so copies in it would be of no use.
+        vctx_core::tools::look_only(name, &mut arguments);
         // A call that the bridge cannot parse is sent anyway, so that the server refuses it with
         // the parser's error text.
         let understood = translate(self.settings.dialect, name, arguments.clone()).ok();

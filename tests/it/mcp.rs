@@ -125,6 +125,13 @@ async fn every_tool_answers_in_the_form_it_announces() {
         let told = Line::done(line.tool(search, arguments(search)).await);
         assert!(told["result"]["results"].to_string().contains(words), "{search}: {told:#}");
     }
+    // The model of the client does not see the window, so copies go into it only on request.
+    for (asked, copies) in
+        [(json!({"query": "Elba"}), false), (json!({"query": "Elba", "rehydrate": true}), true)]
+    {
+        let told = Line::done(line.tool("search_recall", asked).await);
+        assert_eq!(told["result"]["tokens_added"] != 0, copies, "{told:#}");
+    }
     line.leave().await;
     home.assert_verified("vctx.sock", "ada");
 }

@@ -66,6 +66,7 @@ pub use recall_dates::RecallDates;
 pub use record_answer::RecordAnswer;
 pub use record_prompt::RecordPrompt;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
+pub use search_recall::look_only;
 pub use send_message::Say;
 pub use spec::{Access, Card, Output, Spec, decode_as, schema_of};
 

@@ -105,6 +105,14 @@ fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
     }
 }
 
+/// Sets the arguments of a search of recall storage so that it changes nothing, unless the caller
+/// says otherwise. Callers that do not render the window want no copies in it.
+pub fn look_only(tool: &str, arguments: &mut Map<String, Value>) {
+    if tool == SearchRecall::SPEC.name {
+        arguments.entry("rehydrate").or_insert(Value::Bool(false));
+    }
+}
+
 fn usual_limit() -> u64 {
     RECALL_LIMIT.0
 }
