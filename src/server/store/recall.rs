@@ -24,7 +24,7 @@ const RECALL_TAIL_ROWS_MAX: usize = EVICT_ROWS_MAX;
 const RECALL_FRESH_MAX: usize = 100;
 /// Maximum number of newest messages since the beginning of the queue among which a search looks
 /// for messages of the queue, whose texts it splits into words. A window rarely has more messages.
-const RECALL_QUEUE_ROWS_MAX: usize = 1_000;
+const RECALL_QUEUE_ROWS_MAX: u64 = 1_000;
 /// Number of the view's best hits that are ranked by their whole text; all others are ranked by the
 /// beginning of their text.
 const RECALL_DEEP_MAX: usize = 4;
@@ -63,7 +63,8 @@ pub async fn search_recall(ro: &Ro, scope: &Scope, look: RecallLook<'_>) -> Resu
         since_ms = now_ms.saturating_sub(RECALL_TAIL_MS), recent_max = RECALL_TAIL_ROWS_MAX,
         weighed_max = RECALL_WEIGHED_MAX, fresh_max = RECALL_FRESH_MAX, beside = RECALL_AROUND_SEQS,
         chars_max = RECALL_TAIL_CHARS_MAX, deep_max = RECALL_DEEP_MAX,
-        head_seq = queue.start, end_seq = queue.end, queue_max = RECALL_QUEUE_ROWS_MAX,
+        head_seq = queue.start.max(queue.end.saturating_sub(RECALL_QUEUE_ROWS_MAX)),
+        end_seq = queue.end,
         deep_chars_max = TEXT_BYTES_MAX, beside_chars_max = RECALL_AROUND_CHARS_MAX, fingerprint
     );
     Ok(ro.row(SEARCH, binds).await?.unwrap_or_default())
