@@ -48,6 +48,12 @@ enum AgentAction {
         /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
+        /// How the window renders texts: 2
+        #[arg(long)]
+        form: Option<String>,
+        /// Time zone of the times in the window, by its name in the IANA database [default: UTC]
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -60,7 +66,7 @@ enum AgentAction {
     },
     /// Events that an agent receives at set times
     Schedule(schedule::Schedule),
-    /// Change an agent's window, system text, encoding or limits of heartbeats
+    /// Change an agent's window, its form and zone, system text, encoding or limits of heartbeats
     Patch {
         name: String,
         /// Tokens of the agent's window
@@ -72,6 +78,12 @@ enum AgentAction {
         /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
+        /// How the window renders texts: 2
+        #[arg(long)]
+        form: Option<String>,
+        /// Time zone of the times in the window, by its name in the IANA database
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<String>,
         /// Limits of heartbeat chains, as JSON: '{"max_chain_depth": 5}'
         #[arg(long, value_name = "JSON")]
         heartbeat: Option<String>,
@@ -99,17 +111,32 @@ impl Agent {
 /// Runs `vctx agent`.
 pub async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
-        AgentAction::Create { name, window, system, encoding, target } => {
+        AgentAction::Create { name, window, system, encoding, form, zone, target } => {
             let system = system.as_deref().map(args::text).transpose()?;
-            let new = NewAgent { context_window: window, system, encoding };
+            let new = NewAgent { context_window: window, system, encoding, form, zone };
             let state = target.client().create_agent(&name, &new).await?;
             output::told(target.json, &state, state::picture)
         }
         AgentAction::Run(asked) => agent_run::run(asked).await,
         AgentAction::List { target } => list(&target).await,
         AgentAction::Schedule(schedule) => schedule::run(schedule).await,
-        AgentAction::Patch { name, window, system, encoding, heartbeat, rev, target } => {
-            let mut change = change(window, system.as_deref(), encoding)?;
+        AgentAction::Patch {
+            name,
+            window,
+            system,
+            encoding,
+            form,
+            zone,
+            heartbeat,
+            rev,
+            target,
+        } => {
+            let mut change = change(window, system.as_deref())?;
+            for (name, value) in [("encoding", encoding), ("form", form), ("zone", zone)] {
+                if let Some(value) = value {
+                    change[name] = json!(value);
+                }
+            }
             if let Some(limits) = heartbeat {
                 change["heartbeat"] = args::json("--heartbeat", &limits)?;
             }
@@ -120,11 +147,7 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
     }
 }
 
-fn change(
-    window: Option<u64>,
-    system: Option<&str>,
-    encoding: Option<String>,
-) -> Result<Value, Failure> {
+fn change(window: Option<u64>, system: Option<&str>) -> Result<Value, Failure> {
     let mut change = json!({});
     if let Some(window) = window {
         change["context_window"] = json!(window);
@@ -132,16 +155,13 @@ fn change(
     if let Some(system) = system {
         change["system"] = json!(args::text(system)?);
     }
-    if let Some(encoding) = encoding {
-        change["encoding"] = json!(encoding);
-    }
     Ok(change)
 }
 
 fn check_change(change: &Value) -> Result<(), Failure> {
     match change.as_object().is_some_and(|change| change.is_empty()) {
         true => Err(Failure::usage("nothing to change")
-            .next("give --window, --system, --encoding or --heartbeat")),
+            .next("give --window, --system, --encoding, --form, --zone or --heartbeat")),
         false => Ok(()),
     }
 }

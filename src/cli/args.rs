@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::exit::Failure;
-use vctx_core::dialect::{Dialect, Format};
+use vctx_core::dialect::{Dialect, Format, Profile};
 
 /// Maximum size of an argument read from a file or from stdin, in bytes.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -34,6 +34,11 @@ pub fn dialect(name: &str) -> Result<Dialect, String> {
 /// Parses the name of a schema format.
 pub fn format(name: &str) -> Result<Format, String> {
     Format::by_name(name).map_err(|error| error.message)
+}
+
+/// Parses the name of a profile of schemas.
+pub fn profile(name: &str) -> Result<Profile, String> {
+    Profile::by_name(name).map_err(|error| error.message)
 }
 
 /// Reads a JSON argument from a text, a file or stdin.

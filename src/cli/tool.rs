@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 use vctx_client::Write;
-use vctx_core::tools::{Access, Tool as Named};
+use vctx_core::tools::{Access, Tool as Named, look_only};
 
 /// Returns example command lines, with one call to each tool.
 fn examples() -> String {
@@ -56,7 +56,10 @@ pub struct Tool {
 
 /// Runs `vctx tool`.
 pub async fn run(tool: Tool) -> Result<(), Failure> {
-    let arguments = args::json("--args", &tool.args)?;
+    let mut arguments = args::json("--args", &tool.args)?;
+    if let Value::Object(arguments) = &mut arguments {
+        look_only(&tool.name, arguments);
+    }
     let mut write = Write::new(tool.rev.clone());
     // If the tool's arguments contain an idempotency key, the request header must contain the same
     // key.

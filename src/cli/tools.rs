@@ -7,7 +7,7 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
-use vctx_core::dialect::{Dialect, Format};
+use vctx_core::dialect::{Dialect, Format, Profile};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +32,11 @@ pub struct Tools {
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 
+    /// Arguments in the schemas: full (all) or compact (those that a model needs); by default full
+    /// for json-schema and compact for the formats of providers
+    #[arg(long, value_name = "PROFILE", requires = "format", value_parser = args::profile)]
+    profile: Option<Profile>,
+
     /// Print schemas for the provider's strict mode, which supports only a part of JSON Schema
     #[arg(long, requires = "format")]
     strict: bool,
@@ -48,7 +53,8 @@ const FIRST_CHARS_MAX: usize = 150;
 pub async fn run(tools: Tools) -> Result<(), Failure> {
     let format = tools.format.unwrap_or(Format::JsonSchema);
     let client = tools.target.client();
-    let answer = client.tools(tools.dialect.text(), format.text(), tools.strict).await?;
+    let (dialect, profile) = (tools.dialect.text(), tools.profile.map(Profile::text));
+    let answer = client.tools(dialect, format.text(), profile, tools.strict).await?;
     match (tools.format, tools.target.json) {
         (_, true) => output::value(&answer),
         (Some(Format::JsonSchema), false) => output::line(&output::pretty(&answer)),

@@ -57,6 +57,17 @@ pub struct NewAgent {
     pub system: Option<String>,
     /// Encoding that counts tokens: `o200k_base` or `cl100k_base`; `None` for the server's default.
     pub encoding: Option<String>,
+    /// Form of the window, `2` or `strict`; `None` for the server's default.
+    pub form: Option<String>,
+    /// Time zone of the times in the window, by its name in the IANA database; `None` for UTC.
+    pub zone: Option<String>,
+}
+
+impl NewAgent {
+    /// Returns the settings of an agent with a window of this size and the server's defaults.
+    pub fn with_window(context_window: u64) -> Self {
+        Self { context_window, system: None, encoding: None, form: None, zone: None }
+    }
 }
 
 /// The receipt of an append, and the whole answer.
@@ -95,7 +106,13 @@ impl Client {
     /// only returns its state.
     pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
         let mut body = json!({"context_window": new.context_window});
-        for (name, value) in [("system", &new.system), ("encoding", &new.encoding)] {
+        let given = [
+            ("system", &new.system),
+            ("encoding", &new.encoding),
+            ("form", &new.form),
+            ("zone", &new.zone),
+        ];
+        for (name, value) in given {
             if let Some(value) = value {
                 body[name] = json!(value);
             }
@@ -382,10 +399,19 @@ impl Client {
         self.json(Method::POST, &path, Some(&json!({"to": to})), None).await
     }
 
-    /// Returns the tools of a dialect in a format that the server supports (`json-schema`, …).
-    pub async fn tools(&self, dialect: &str, format: &str, strict: bool) -> Result<Value, Problem> {
+    /// Returns the tools of a dialect in a format that the server supports (`json-schema`, …). The
+    /// profile is `full` or `compact`; without one, the server chooses the format's usual profile.
+    pub async fn tools(
+        &self,
+        dialect: &str,
+        format: &str,
+        profile: Option<&str>,
+        strict: bool,
+    ) -> Result<Value, Problem> {
         let (dialect, format) = (escaped(dialect), escaped(format));
-        self.get(&format!("/v1/tools?dialect={dialect}&format={format}&strict={strict}")).await
+        let profile = profile.map(|name| format!("&profile={}", escaped(name))).unwrap_or_default();
+        let query = format!("dialect={dialect}&format={format}&strict={strict}{profile}");
+        self.get(&format!("/v1/tools?{query}")).await
     }
 
     /// Makes one tool call.

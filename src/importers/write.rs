@@ -105,7 +105,7 @@ pub(super) async fn apply(
         _ => {}
     }
     if !there && !order.dry_run {
-        let new = NewAgent { context_window: order.window, system: plan.system, encoding: None };
+        let new = NewAgent { system: plan.system, ..NewAgent::with_window(order.window) };
         client.create_agent(order.agent, &new).await?;
     }
     let writer = Writer { client, order, there };

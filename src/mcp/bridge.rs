@@ -337,8 +337,7 @@ impl Bridge {
     /// Creates the agent and returns its state. If another client has just created the agent,
     /// accepts that agent even if its window has another size.
     async fn make_agent(&self) -> Result<Value, Problem> {
-        let new =
-            NewAgent { context_window: self.settings.context_window, system: None, encoding: None };
+        let new = NewAgent::with_window(self.settings.context_window);
         let agent = &self.settings.agent;
         match self.patiently(|| self.client.create_agent(agent, &new)).await {
             Err(problem) if problem.code == "AGENT_EXISTS" => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use vctx_core::dialect::{Dialect, OfferedTool};
+use vctx_core::dialect::{Dialect, OfferedTool, without_descriptions};
 
 /// Returns the tools of a dialect in the format of an answer to `tools/list`.
 pub fn listed(dialect: Dialect) -> Vec<Listed> {
@@ -20,9 +20,9 @@ fn entry(tool: OfferedTool) -> Listed {
         .destructive(tool.destructive)
         .idempotent(tool.idempotent)
         .open_world(false);
-    Listed::new(tool.name, tool.description, Arc::new(object(tool.input)))
+    Listed::new(tool.name, tool.description, Arc::new(object(tool.compact)))
         .with_title(tool.title)
-        .with_raw_output_schema(Arc::new(object(tool.output)))
+        .with_raw_output_schema(Arc::new(object(without_descriptions(&tool.output))))
         .with_annotations(hints)
 }
 

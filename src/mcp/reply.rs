@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::bridge::{Outcome, Trouble};
 use vctx_client::{Fault, Problem};
 use vctx_core::policy::TEXT;
+use vctx_core::tools::{Tool, told_error};
 
 /// Metadata key for the idempotency key, in a call and in its result.
 pub(super) const KEY: &str = "vctx/idempotency-key";
@@ -21,10 +22,10 @@ const BUILT_ON: &str = "vctx/built_on";
 /// Attributes of problem details that only repeat other attributes. The results omit them.
 const DOUBLED: [&str; 6] = ["type", "title", "status", "detail", "error", "system_message"];
 
-/// Returns the MCP result of a tool call.
-pub(super) fn result(outcome: Outcome) -> CallToolResult {
+/// Returns the MCP result of a call to the named tool.
+pub(super) fn result(tool: &str, outcome: Outcome) -> CallToolResult {
     let mut result = match outcome.answer {
-        Ok(answer) => call_result(envelope(answer, outcome.retry_safe)),
+        Ok(answer) => call_result(tool, envelope(answer, outcome.retry_safe)),
         Err(trouble) => refused(trouble, outcome.retry_safe),
     };
     let mut meta = Map::new();
@@ -39,10 +40,14 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
     result
 }
 
-/// Returns an answer as structured content and as text. The text is the answer's JSON, or the text
-/// that the dialect prescribes.
-fn call_result(answer: Value) -> CallToolResult {
-    let text = answer["result"][TEXT].as_str().map(str::to_owned);
+/// Returns an answer as structured content for programs, and as the text that a model reads: the
+/// text of the tool, or the text that the dialect prescribes.
+fn call_result(tool: &str, answer: Value) -> CallToolResult {
+    let own = || {
+        let told = Tool::by_name(tool).ok()?.card().told;
+        Some(told(answer["result"].as_object()?))
+    };
+    let text = answer["result"][TEXT].as_str().map(str::to_owned).or_else(own);
     let mut result = CallToolResult::structured(answer);
     if let Some(text) = text {
         result.content = vec![ContentBlock::text(text)];
@@ -88,10 +93,26 @@ fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
     }
     told.insert("retry_safe".into(), retry_safe.into());
     let told = Value::Object(told);
-    let text = told[TEXT].as_str().map_or_else(|| told.to_string(), str::to_owned);
+    let text = told[TEXT].as_str().map(str::to_owned);
+    let text = text.unwrap_or_else(|| told_text(&problem, next.as_deref(), &told));
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(told);
     result
+}
+
+/// Returns the text in which a model reads a problem: what was wrong, what to do, and the current
+/// texts after a conflict.
+fn told_text(problem: &Problem, next: Option<&str>, told: &Value) -> String {
+    let own = problem.fields.iter().filter(|(name, _)| !DOUBLED.contains(&name.as_str()));
+    let fields = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut text = told_error(&problem.code, &problem.detail, &fields);
+    if let Some(next) = next {
+        text.push_str(&format!(" Next: {next}."));
+    }
+    if !told["current"].is_null() {
+        text.push_str(&format!("\ncurrent: {}", told["current"]));
+    }
+    text
 }
 
 /// Returns advice for the model or the operator, to be shown after the server's description of the
@@ -137,16 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_structured_and_the_same_as_text() {
+    fn an_answer_is_structured_and_a_text_for_the_model() {
         let answer = json!({"result": {"a": 1}, "_rev": "_s", "idempotency_key": "k"});
-        let result = result(outcome(Ok(answer)));
+        let result = result("store_core", outcome(Ok(answer)));
         let told = json!({"result": {"a": 1}, "_rev": "_s", "retry_safe": false});
         assert_eq!(
             (result.is_error, result.structured_content.as_ref()),
             (Some(false), Some(&told))
         );
-        let text = serde_json::to_value(&result.content[0]).unwrap()["text"].clone();
-        assert_eq!(serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap(), told);
+        assert_eq!(serde_json::to_value(&result.content[0]).unwrap()["text"], "Done.");
         let meta = json!({RETRY_SAFE: false, KEY: "k", BUILT_ON: "_r"});
         assert_eq!(serde_json::to_value(&result.meta).unwrap(), meta);
     }
@@ -156,7 +176,7 @@ mod tests {
         let body = json!({"type": "t", "status": 422, "error": "TOKEN_BUDGET_EXCEEDED", "detail": "short of 41 tokens",
             "required_headroom": 41});
         let trouble = Trouble::from(Problem::refused(422, &body, None));
-        let result = result(outcome(Err(trouble)));
+        let result = result("store_core", outcome(Err(trouble)));
         let told = result.structured_content.unwrap();
         assert_eq!(result.is_error, Some(true));
         assert_eq!(told["required_headroom"], 41);

@@ -113,7 +113,7 @@ impl ServerHandler for Handler {
         };
         let arguments = request.arguments.unwrap_or_default();
         let outcome = self.bridge.call(&request.name, arguments, key, capture).await;
-        Ok(reply::result(outcome).into())
+        Ok(reply::result(&request.name, outcome).into())
     }
 
     async fn list_resources(

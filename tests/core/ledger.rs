@@ -9,6 +9,7 @@ use vctx_core::ledger::{Fold, ITEMS_VERSION, Item, genesis, link, text_of};
 use vctx_core::memory::Encoding;
 use vctx_core::memory::canonical::{canonical_of, canonical_with};
 use vctx_core::memory::export::RowKind;
+use vctx_core::memory::form::Form;
 use vctx_core::memory::receipt::{canonical_json, sha256};
 use vctx_core::text::Tiktoken;
 use vctx_core::tools::{NewAgent, new_core};
@@ -122,8 +123,13 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
         "copy_of": null, "salt": "s", "digest": "d", "chain": "c", "tainted_seq": 7});
     let item = Item::of_message(message.as_object().unwrap(), &scope).unwrap();
     assert_eq!(vec![item.to_string()], of_row(RowKind::Messages, &message));
-    let body =
-        NewAgent { context_window: 4096, system: "Be kind.".into(), encoding: Encoding::default() };
+    let body = NewAgent {
+        context_window: 4096,
+        system: "Be kind.".into(),
+        encoding: Encoding::default(),
+        form: Form::default(),
+        zone: "UTC".into(),
+    };
     let counter = Tiktoken::new(Encoding::default());
     let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();
     core.queue_head_summary.kept = Some("acme:ada:3".into());

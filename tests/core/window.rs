@@ -2,3 +2,4 @@
 
 mod budget;
 mod evict;
+mod reader;

@@ -11,7 +11,8 @@ use vctx_core::memory::capture::Capture;
 use vctx_core::memory::change::{Change, Part};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType};
-use vctx_core::memory::message::{Kind, Message};
+use vctx_core::memory::form::Form;
+use vctx_core::memory::message::{Kind, Message, Role};
 use vctx_core::memory::page::Page;
 use vctx_core::memory::receipt;
 use vctx_core::memory::tokens::message_cost;
@@ -38,7 +39,7 @@ impl TokenCounter for FourBytes {
     }
 
     fn count(&self, text: &str) -> u64 {
-        text.len().div_ceil(4) as u64
+        text.split_inclusive('\n').map(|line| line.len().div_ceil(4) as u64).sum()
     }
 }
 
@@ -89,6 +90,8 @@ impl World {
             context_window: window,
             system: system.into(),
             encoding: Encoding::O200kBase,
+            form: Form::Two,
+            zone: "UTC".into(),
         };
         let mut core = new_core(&scope, &body, &FourBytes, 1_000).unwrap();
         core.rev = "rev1".into();
@@ -140,6 +143,7 @@ impl World {
             next_embedder: None,
             key_hash: "k",
             wording: None,
+            told: Tool::by_name(tool).ok().map(|tool| tool.card().told),
             asked: "",
             capture: None,
             taint: TaintMode::default(),
@@ -188,10 +192,14 @@ impl World {
                         self.messages.iter().filter(|m| (first_seq..=last_seq).contains(&m.seq));
                     answers.calls = Some(asked.map(CallPlace::from).collect());
                 }
-                Question::Recall { query, .. } => {
+                Question::Recall { query, queue, .. } => {
                     let wanted: Vec<&str> = query.words.split(' ').collect();
                     let matches = |m: &&Message| m.content.split(' ').any(|w| wanted.contains(&w));
-                    let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
+                    let looked = |m: &&Message| {
+                        let in_queue = queue.contains(&m.seq) && m.kind.logged();
+                        self.logged.contains_key(&m.seq) || (in_queue && m.role != Role::Tool)
+                    };
+                    let stored = self.messages.iter().filter(looked);
                     let hit = |m: &Message| Candidate { id: m.key.clone(), seq: m.seq, held: 0 };
                     let hits = stored.filter(matches).map(hit).collect();
                     let sources = RecallRows { view: hits, ..RecallRows::default() };

@@ -1,11 +1,15 @@
 //! Checks the tools of every dialect in every format: prints their shapes to a golden file, and
 //! checks each schema.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use vctx::dialect::{Dialect, Format, OfferedTool, offered};
+use vctx::dialect::{Dialect, Format, OfferedTool, Profile, offered};
+use vctx::memory::receipt::canonical_json;
+use vctx::memory::{Encoding, TokenCounter as _};
+use vctx::text::Tiktoken;
 
 use super::golden::{golden, readable};
 
@@ -57,8 +61,12 @@ impl Form {
     fn schema(self, tool: &OfferedTool) -> Option<Value> {
         match self {
             Self::Plain => Some(tool.input.clone()),
-            Self::Openai => Some(Format::JsonSchema.tool(tool, true)["parameters"].clone()),
-            Self::Anthropic => Format::Anthropic.tool(tool, true).get("input_schema").cloned(),
+            Self::Openai => {
+                Some(Format::JsonSchema.tool(tool, Profile::Full, true)["parameters"].clone())
+            }
+            Self::Anthropic => {
+                Format::Anthropic.tool(tool, Profile::Full, true).get("input_schema").cloned()
+            }
         }
     }
 
@@ -95,7 +103,7 @@ fn own_tools(dialect: Dialect) -> Vec<OfferedTool> {
 /// placeholders, so that only the provider's format is shown.
 fn wrapping(tool: &OfferedTool, format: Format, strict: bool) -> String {
     let form = Form::of(format, strict);
-    let mut wrapped = format.tool(tool, strict);
+    let mut wrapped = format.tool(tool, Profile::Full, strict);
     let name_of = |value: &Value| match value {
         value if *value == tool.name => Some("NAME"),
         value if *value == tool.title => Some("TITLE"),
@@ -264,8 +272,9 @@ fn the_shapes_of_the_tools() {
     writeln!(text, "{}, each plain and strict.\n", names.join(", ")).expect("a text takes all");
     for dialect in Dialect::ALL {
         for tool in own_tools(*dialect) {
-            let all: Vec<String> =
-                formats().map(|(format, strict)| digest(&format.tool(&tool, strict))).collect();
+            let all: Vec<String> = formats()
+                .map(|(format, strict)| digest(&format.tool(&tool, Profile::Full, strict)))
+                .collect();
             writeln!(text, "{} {} {}", dialect.text(), tool.name, all.join(" "))
                 .expect("a text takes all");
         }
@@ -273,13 +282,97 @@ fn the_shapes_of_the_tools() {
     golden("dialects.txt", &text);
 }
 
+/// Maximum number of tokens of all tools of a dialect, as a model reads them.
+const ALL_TOKENS_MAX: u64 = 1_500;
+/// Maximum number of tokens of the tools that the agent loop offers by default.
+const CHAT_TOKENS_MAX: u64 = 900;
+
+/// Prints what a model reads of each tool, the tokens of the tool in each format, and the arguments
+/// that a model does not see.
+#[test]
+fn the_tools_that_a_model_reads() {
+    let counter = Tiktoken::new(Encoding::O200kBase);
+    let tokens = |tools: &[Value]| counter.count(&canonical_json(&json!(tools)));
+    let mut text = String::from(
+        "What a model reads of the tools, and the arguments that it does not see; `cargo bless` prints it.\n",
+    );
+    let compact = |tool: &OfferedTool, format: Format| format.tool(tool, Profile::Compact, false);
+    for dialect in Dialect::ALL {
+        let sum = |format: Format, chat: bool| {
+            let offered = dialect.tools().into_iter().filter(|tool| tool.in_chat || !chat);
+            let offered: Vec<Value> = offered.map(|tool| compact(&tool, format)).collect();
+            tokens(&offered)
+        };
+        let (all, chat) = (sum(Format::OpenaiChat, false), sum(Format::OpenaiChat, true));
+        assert!(all <= ALL_TOKENS_MAX, "{dialect:?}: all tools take {all} tokens");
+        assert!(chat <= CHAT_TOKENS_MAX, "{dialect:?}: the usual tools take {chat} tokens");
+        let sums: Vec<String> = Format::ALL
+            .iter()
+            .map(|format| format!("{} {}", format.text(), sum(*format, false)))
+            .collect();
+        writeln!(text, "\n# {}\n\nAll tools: {} tokens.", dialect.text(), sums.join(", "))
+            .expect("a text takes all");
+        writeln!(text, "The usual tools of a chat: openai-chat {chat} tokens.\n")
+            .expect("a text takes all");
+        for tool in own_tools(*dialect) {
+            let counts: Vec<String> = Format::ALL
+                .iter()
+                .map(|format| tokens(&[compact(&tool, *format)]).to_string())
+                .collect();
+            writeln!(text, "{} ({})\n  {}", tool.name, counts.join(" "), tool.description)
+                .expect("a text takes all");
+            writeln!(text, "  {}", canonical_json(&tool.compact)).expect("a text takes all");
+            let shown = names_of(&tool.compact);
+            let hidden: Vec<String> =
+                names_of(&tool.input).into_iter().filter(|name| !shown.contains(name)).collect();
+            if !hidden.is_empty() {
+                writeln!(text, "  not shown: {}", hidden.join(" ")).expect("a text takes all");
+            }
+        }
+    }
+    golden("compact.txt", &text);
+}
+
+/// Returns the paths of all arguments of a schema, sorted.
+fn names_of(schema: &Value) -> BTreeSet<String> {
+    fn collect(schema: &Value, path: &str, names: &mut BTreeSet<String>) {
+        for choice in choices(schema) {
+            for (name, property) in choice["properties"].as_object().into_iter().flatten() {
+                let path = format!("{path}{name}");
+                names.insert(path.clone());
+                collect(property, &format!("{path}."), names);
+            }
+            if let Some(items) = choice.get("items") {
+                collect(items, path, names);
+            }
+        }
+    }
+    let mut names = BTreeSet::new();
+    collect(schema, "", &mut names);
+    names
+}
+
+/// A compact schema contains only arguments of the full schema, and all required ones.
+#[test]
+fn a_model_sees_only_arguments_that_exist() {
+    for (dialect, tool) in every_tool() {
+        let (full, shown) = (names_of(&tool.input), names_of(&tool.compact));
+        assert!(shown.is_subset(&full), "{dialect:?} {}: {shown:?}", tool.name);
+        let all = tool.input["required"].clone();
+        assert_eq!(tool.compact["required"], all, "{dialect:?} {}", tool.name);
+        assert!(!tool.input.to_string().contains("x-model"), "{dialect:?} {}", tool.name);
+    }
+}
+
 /// Prints each dialect's own tools, which `tools.json` does not contain, in the form that a
 /// provider receives.
 #[test]
 fn the_tools_of_other_dialects() {
     for dialect in [Dialect::MemGpt, Dialect::Anthropic] {
-        let own: Vec<Value> =
-            own_tools(dialect).iter().map(|tool| Format::OpenaiChat.tool(tool, true)).collect();
+        let own: Vec<Value> = own_tools(dialect)
+            .iter()
+            .map(|tool| Format::OpenaiChat.tool(tool, Profile::Full, true))
+            .collect();
         let text = readable(&json!(own));
         golden(&format!("dialects/{}.json", dialect.text()), &text);
     }
@@ -296,10 +389,12 @@ fn a_dialect_publishes_its_own_tools_and_ours_unchanged() {
     let ours = Dialect::Vctx.tools();
     for dialect in Dialect::ALL {
         for (format, strict) in formats() {
-            let published = offered(*dialect, format, strict);
-            let mut known: Vec<Value> =
-                own_tools(*dialect).iter().map(|tool| format.tool(tool, strict)).collect();
-            known.extend(ours.iter().map(|tool| format.tool(tool, strict)));
+            let published = offered(*dialect, format, Profile::Full, strict);
+            let mut known: Vec<Value> = own_tools(*dialect)
+                .iter()
+                .map(|tool| format.tool(tool, Profile::Full, strict))
+                .collect();
+            known.extend(ours.iter().map(|tool| format.tool(tool, Profile::Full, strict)));
             assert_eq!(published.len(), dialect.names().len());
             for tool in published {
                 assert!(known.contains(&tool), "{dialect:?} {format:?}: {tool}");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use serde_json::{Value, json};
-use vctx::dialect::{Dialect, Format};
+use vctx::dialect::{Dialect, Format, Profile};
 use vctx::window::{budget_for, pinned_tokens_max, summary_tokens_max};
 
 use super::sources::{files, root, rust};
@@ -41,7 +41,7 @@ fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, (&
 
 #[test]
 fn the_schemas_of_the_tools() {
-    let schemas = vctx::http::tool_schemas(Dialect::Vctx, Format::JsonSchema, false);
+    let schemas = vctx::http::tool_schemas(Dialect::Vctx, Format::JsonSchema, Profile::Full, false);
     golden("tools.json", &readable(&schemas));
 }
 

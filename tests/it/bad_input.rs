@@ -241,7 +241,7 @@ async fn what_does_not_fit_is_short_of_exactly_so_many_tokens() {
     let free = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
 
     // Each test word is one token, so the cost of a message grows by one token with each word.
-    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let frame = count::first_frame();
     let message = |words| json!({"message": count::words(words), "role": "user"});
     let mut expected = everything(&ada, &database).await;
     for over in [1, 2, 77, 5_000] {

@@ -12,11 +12,11 @@ use crate::home::{Home, Tuning};
 use crate::one_transaction::Stage;
 use crate::talk::{Agent, key};
 
-/// Returns an agent's last message, and the message's content as JSON.
-async fn last(agent: &Agent) -> (Value, Value) {
+/// Returns an agent's last message, and the message's text.
+async fn last(agent: &Agent) -> (Value, String) {
     let message = agent.messages().await.pop().expect("a message");
-    let content = serde_json::from_str(message["content"].as_str().expect("a text"));
-    (message, content.expect("a result is JSON"))
+    let content = message["content"].as_str().expect("a text").to_owned();
+    (message, content)
 }
 
 fn with(arguments: &Value, capture: Value) -> Value {
@@ -54,7 +54,7 @@ async fn a_captured_call_happens_once_and_its_result_is_in_the_queue_with_it() {
         (&json!("tool"), &json!("c1"))
     );
     assert_eq!(first["captured"]["result"]["seq"], message["seq"]);
-    assert_eq!(content["token_estimate"], first["result"]["token_estimate"]);
+    assert_eq!(content, "Done.");
 
     // A captured read call writes a message, so it needs an idempotency key. If the caller sends
     // none, the server generates one.
@@ -64,14 +64,15 @@ async fn a_captured_call_happens_once_and_its_result_is_in_the_queue_with_it() {
     assert!(answer["idempotency_key"].is_string());
     assert_eq!(answer["result"]["_rev"], answer["_rev"]);
     let (message, content) = last(&ada).await;
-    assert_eq!((&content["content"], content.get("_rev")), (&json!("Likes tea."), None));
+    assert_eq!(content, "Likes tea.", "the text alone");
     let messages = ada.messages().await;
     let made = &messages[messages.len() - 2];
     assert_eq!(made["meta"]["tool_calls"][0]["id"], message["meta"]["tool_call_id"]);
     assert_eq!(made["meta"]["tool_calls"][0]["function"]["arguments"], r#"{"block_id":"human"}"#);
     let window = ada.context().await;
     let rendered = window["messages"].as_array().expect("messages");
-    assert_eq!(rendered[rendered.len() - 1]["role"], "tool");
+    let [.., last, clock] = &rendered[..] else { panic!("{rendered:?}") };
+    assert_eq!((&last["role"], &clock["role"]), (&json!("tool"), &json!("system")));
 
     // A captured call that fails appends no message.
     let count = ada.messages().await.len();
@@ -99,28 +100,28 @@ async fn every_tool_can_be_captured_and_a_search_brings_no_copies() {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
     ada.append("user", "The blue boat lies at pier four.").await;
     let calls = [
-        ("store_core", json!({"block_id": "human", "content": "Likes boats."})),
-        ("fetch_core", json!({"block_id": "human"})),
-        ("write_recall", json!({"entries": [{"content": "The red boat is sold."}]})),
-        ("evict_fifo", json!({"target_tokens": 0})),
-        ("search_recall", json!({"query": "boat"})),
-        ("ingest_archival", json!({"doc_id": "tides.md", "chunks": ["Ebb.", "Flood."]})),
-        ("search_archival", json!({"query_text": "ebb"})),
-        ("trace_memory", json!({"from": "agent"})),
-        ("append_fifo", json!({"message": "Hello.", "role": "assistant"})),
-        ("record_heartbeat", json!({"state": "continue"})),
+        ("store_core", json!({"block_id": "human", "content": "Likes boats."}), "Done."),
+        ("fetch_core", json!({"block_id": "human"}), "Likes boats."),
+        (
+            "write_recall",
+            json!({"entries": [{"content": "The red boat is sold."}]}),
+            "Saved 1 text.",
+        ),
+        ("evict_fifo", json!({"target_tokens": 0}), "moved out of view"),
+        ("search_recall", json!({"query": "boat"}), ": The red boat is sold."),
+        ("ingest_archival", json!({"doc_id": "t.md", "chunks": ["Ebb.", "Flood."]}), "2 passages"),
+        ("search_archival", json!({"query_text": "ebb"}), "] Ebb."),
+        ("trace_memory", json!({"from": "agent"}), "blue boat lies"),
+        ("append_fifo", json!({"message": "Hello.", "role": "assistant"}), "Done."),
+        ("record_heartbeat", json!({"state": "continue"}), "Go on."),
     ];
-    for (tool, arguments) in calls {
+    for (tool, arguments, told) in calls {
         let answer = ada.done(tool, &with(&arguments, json!(true))).await;
         let (message, content) = last(&ada).await;
         assert_eq!(answer["captured"]["result"]["seq"], message["seq"], "{tool}");
-        let mut told = answer["result"].clone();
-        let map = told.as_object_mut().expect("a result");
-        map.retain(|name, _| name != "_rev" || content.get("_rev").is_some());
-        for result in map.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten() {
-            result.as_object_mut().expect("a result").remove("receipt");
-        }
-        assert_eq!(content, told, "{tool}");
+        assert!(content.contains(told), "{tool}: {content}");
+        let digest = answer["receipt"]["digest"].as_str().unwrap_or("receipt");
+        assert!(!content.contains(digest), "{tool}: {content}");
     }
     let messages = ada.messages().await;
     assert!(messages.iter().all(|message| message["kind"] != "copy"));
@@ -170,7 +171,8 @@ async fn a_captured_eviction_tells_the_occupancy_with_its_own_result() {
         let occupancy = &answer["tokens"]["occupancy"];
         assert_eq!(&answer["result"]["after_occupancy"], occupancy);
         let (_, shown) = last(&ada).await;
-        assert_eq!(shown["after_occupancy"], *occupancy, "as its model reads it");
+        let told = format!("; {occupancy} tokens are in view.");
+        assert!(shown.ends_with(&told), "{shown} {told}");
         if answer["flush"].is_object() {
             assert_eq!(&answer["flush"]["after_occupancy"], occupancy);
             let told = home.database_inside().row(query, json!({})).await;

@@ -301,7 +301,7 @@ async fn an_eviction_for_a_message_that_takes_the_whole_window_tells_the_occupan
     let _server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 1000, "").await;
     let empty = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
-    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let frame = count::frame() + count::opening();
     for _ in 0..5 {
         ada.append("user", count::words(100)).await;
     }

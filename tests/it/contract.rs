@@ -31,8 +31,10 @@ fn check_envelope(answer: &Answer, fields: &[&str]) {
     assert_eq!(answer.headers["etag"], format!("\"{revision}\""));
     assert!(body["token_estimate"].is_i64(), "{}", answer.text);
     let part = |name: &str| body["tokens"][name].as_u64().unwrap_or_else(|| panic!("{name}"));
-    let sum: u64 =
-        ["system", "tools", "working", "fifo", "summary", "notices"].map(part).iter().sum();
+    let sum: u64 = ["system", "tools", "working", "fifo", "summary", "notices", "clock"]
+        .map(part)
+        .iter()
+        .sum();
     assert_eq!(part("occupancy"), sum);
     assert!(["ok", "warning", "flush"].contains(&body["pressure"].as_str().expect("a pressure")));
     assert_eq!(body["heartbeat"]["tokens_remaining"], body["tokens"]["free"]);
@@ -88,7 +90,8 @@ async fn five_tools(ada: &Agent) {
     let appended = call("append_fifo", json!({"message": "Hello 👋", "role": "user"})).await;
     check_envelope(&appended, &["message_id", "token_estimate"]);
     assert_eq!(appended.body["receipt"]["seq"], 1);
-    assert_eq!(appended.body["token_estimate"], appended.body["result"]["token_estimate"]);
+    let added = appended.body["result"]["token_estimate"].as_u64().map(|n| n + count::opening());
+    assert_eq!(appended.body["token_estimate"].as_u64(), added, "and the line with the day");
 
     let entries = json!({"entries": [{"content": "Born in May."}, {"content": "Has a boat.", "role": "user"}]});
     let written = call("write_recall", entries).await;
@@ -290,7 +293,7 @@ async fn the_metrics_add_up() {
     assert_eq!(value(r#"vctx_tool_duration_seconds_count{tool="append_fifo"}"#), 3.0);
     let tokens = ada.state().await["tokens"].clone();
     let mut sum = 0.0;
-    for part in ["system", "tools", "working", "fifo", "summary", "notices", "free"] {
+    for part in ["system", "tools", "working", "fifo", "summary", "notices", "clock", "free"] {
         let gauge = value(&format!("token_{part}"));
         assert_eq!(Some(gauge), tokens[part].as_f64(), "{part}");
         sum += gauge;

@@ -232,7 +232,7 @@ async fn nulls_of_strict_calls_are_taken_for_left_out() {
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
-    let listed = ada.wire.get("/v1/tools?format=openai-chat&strict=true").await.ok();
+    let listed = ada.wire.get("/v1/tools?format=openai-chat&profile=full&strict=true").await.ok();
     for (tool, given) in [
         (
             "store_core",
@@ -320,6 +320,7 @@ async fn tools_are_listed_in_every_form_by_http_and_by_the_command() {
         ("dialect=klingon", "dialect"),
         ("format=smoke-signals", "format"),
         ("strict=maybe", "strict"),
+        ("profile=thin", "profile"),
         ("colour=blue", "colour"),
     ] {
         let refused = wire.get(&format!("/v1/tools?{query}")).await;

@@ -156,7 +156,7 @@ async fn a_message_that_leaves_no_room_for_a_first_summary_raises_the_alarm_of_w
     for text in SAID {
         ada.append("user", text).await;
     }
-    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let frame = count::frame() + count::opening();
     let large = json!({"message": count::words(empty - frame), "role": "user"});
     let answer = ada.done("append_fifo", &large).await;
     assert_eq!(answer["tokens"]["free"], 0, "it takes all of the window: {answer:#}");
@@ -186,7 +186,7 @@ async fn a_large_message_leaves_the_running_summary_and_the_alarm_tells_what_is_
     let (old, room) = (old["content"].as_str().expect("a summary"), room.expect("free tokens"));
     assert!(!old.is_empty());
     ada.append("user", "The anchor weighs 40 kilos.").await;
-    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let frame = count::frame() + count::opening();
     let large = |words| json!({"message": count::words(words), "role": "user"});
     let refused = ada.tool("append_fifo", &large(room - frame + 3), &key(), "*").await;
     assert_eq!(refused.refused(422, "TOKEN_BUDGET_EXCEEDED")["required_headroom"], 3);

@@ -291,7 +291,7 @@ async fn the_same_request_has_the_same_answer_at_once_later_and_on_another_serve
 
 /// Steps of a model that first searches its memory, then calls the client's tool, then answers.
 const TOOLS: &str = r#"{"when": "weather", "text": "I note it. ", "calls": [{"name": "store_core", "arguments": {"block_id": "human", "content": "Asks for the weather."}}], "repeat": true}
-{"when": "block_id", "text": "Let me look.", "calls": [{"id": "look-1", "name": "look", "arguments": {"where": "here"}}], "repeat": true}
+{"when": "Done.", "text": "Let me look.", "calls": [{"id": "look-1", "name": "look", "arguments": {"where": "here"}}], "repeat": true}
 {"when": "rain", "text": "It rains.", "repeat": true}
 {"when": "thanks", "text": "You are welcome.", "repeat": true}
 "#;

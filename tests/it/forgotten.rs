@@ -358,7 +358,7 @@ async fn a_message_of_the_window_leaves_a_place_that_costs_nothing() {
     let window = ada.context().await;
     let texts: Vec<&Value> =
         window["messages"].as_array().expect("messages").iter().map(|m| &m["content"]).collect();
-    assert_eq!(texts.last(), Some(&&json!("What is left.")), "{texts:?}");
+    assert_eq!(texts.iter().nth_back(1), Some(&&json!("What is left.")), "{texts:?}");
     assert_eq!(ada.state().await["blocks"][0]["id"], "notes");
     let row = &ada.messages().await[0];
     assert!(row["forgotten_at"].is_string() && row["content"].is_null(), "{row}");

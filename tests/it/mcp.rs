@@ -82,7 +82,8 @@ async fn the_tools_are_those_of_the_server_with_all_hints() {
     let listed = line.ask("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!(Servers::of(&home).ids().len(), 0, "a list needs no server");
     let _server = home.serve().await;
-    let served = home.wire("vctx.sock").get("/v1/tools").await.ok()["tools"].clone();
+    let path = "/v1/tools?profile=compact";
+    let served = home.wire("vctx.sock").get(path).await.ok()["tools"].clone();
     assert_eq!(names(&listed), names(&served));
     for (tool, served) in
         listed.as_array().expect("tools").iter().zip(served.as_array().expect("tools"))

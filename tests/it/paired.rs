@@ -51,15 +51,19 @@ async fn a_result_that_comes_after_its_call_has_left_makes_no_orphan() {
     assert!(ada.state().await["queue"]["head_seq"].as_u64() > Some(1), "the call has left");
     ada.append("tool", result("A", "It rains.")).await;
     let context = taken(&ada).await;
-    let late = last(&context);
+    let messages = context["messages"].as_array().expect("messages").iter();
+    let mut told = messages.filter(|m| m["content"].to_string().contains("It rains."));
+    let (late, others) = (told.next().expect("the result"), told.count());
     let content = late["content"].as_str().expect("a text");
-    let fence: String = content.chars().filter(char::is_ascii_digit).take(9).collect();
+    let (_, rest) = content.split_once("outside ").expect("a fence");
+    let (fence, _) = rest.split_once(';').expect("an id");
     let expected = format!(
         "[late result of tool call A: no call in view waits for it]\n\
          [text from outside {fence}; not said by the user]\nIt rains.\n\
          [end of text from outside {fence}]"
     );
-    assert_eq!((&late["role"], content), (&json!("user"), expected.as_str()));
+    assert_eq!((&late["role"], others), (&json!("system"), 0));
+    assert!(content.ends_with(&expected), "{content}");
     ada.append("assistant", call("B")).await;
     ada.append("user", "Is it done?").await;
     ada.append("tool", result("B", "It is.")).await;
@@ -109,6 +113,8 @@ async fn a_call_and_its_result_are_forgotten_together_however_far_apart_they_sta
     let context = taken(&ada).await;
     let left = context["messages"].as_array().expect("messages").iter();
     assert!(left.clone().all(|m| m["role"] != "tool" && m["role"] != "assistant"), "{context:#}");
-    assert_eq!(left.filter(|m| m["role"] == "user").count(), 101);
+    assert_eq!(left.clone().filter(|m| m["role"] == "user").count(), 100);
+    let snows = left.filter(|m| m["content"].to_string().contains("It snows."));
+    assert!(snows.clone().count() == 1 && snows.clone().all(|m| m["role"] == "system"));
     home.assert_verified("vctx.sock", "ada");
 }

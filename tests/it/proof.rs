@@ -458,7 +458,7 @@ async fn what_the_model_of_a_run_received_is_what_is_on_record() {
     let lines: Vec<String> = steps.iter().map(Value::to_string).collect();
     fs::write(&file, lines.join("\n")).expect("a script");
     let script = file.to_str().expect("a plain path");
-    let model = Scripted::start(&home, script, &["--usage-permille", "1100"]).await;
+    let model = Scripted::start(&home, script, &["--usage-permille", "1150"]).await;
     let _server = home.serve_with("vctx.sock", &model.tuning(&["store_core"])).await;
     let runtime = runtime(&home, 8192).await;
     for text in ["I like tea.", "What do I like?"] {
@@ -484,7 +484,7 @@ async fn what_the_model_of_a_run_received_is_what_is_on_record() {
             (&json!(true), &json!(false)),
             "{again:#}"
         );
-        let counted = one["prompt_tokens"].as_u64().expect("a number") * 1100 / 1000;
+        let counted = one["prompt_tokens"].as_u64().expect("a number") * 1150 / 1000;
         assert_eq!(again["prompt"]["usage"]["prompt"], counted, "prompt {turn}");
         assert_eq!(again["prompt"]["variance_flag"], true, "prompt {turn}: {}", again["prompt"]);
     }

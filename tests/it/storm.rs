@@ -71,7 +71,7 @@ fn done(messages: &[Value], tool: &str) -> usize {
         if let Some(id) = message["meta"]["tool_call_id"].as_str() {
             let (_, results, is_done) = calls.get_mut(id).expect("a result after its call");
             *results += 1;
-            *is_done = message["content"].as_str().is_some_and(|text| text.contains("block_id"));
+            *is_done = message["content"] == "Done.";
         }
     }
     assert!(calls.values().all(|(_, results, _)| *results == 1), "{calls:?}");

@@ -160,7 +160,8 @@ class Contract(unittest.TestCase):
         cid.append_fifo("Where does the Swallow lie?")
         asked = cid.record_prompt("run-1", "scripted", options={"temperature": 0})
         shown = json.loads(asked["request"])["messages"]
-        self.assertEqual((asked["turn"], shown[-1]["content"]), (1, "Where does the Swallow lie?"))
+        self.assertEqual((asked["turn"], shown[-1]["content"][:5]), (1, "Now: "))
+        self.assertTrue(shown[-2]["content"].endswith("]\nWhere does the Swallow lie?"), shown)
         cid.record_answer(1, "run-1", "stop", content="At pier 4.", usage={"prompt": 20, "completion": 5}, end_run="yield")
         self.assertEqual([row["turn"] for row in cid.all_prompts()], [1])
         self.assertEqual(cid.prompts(1, limit=1)["prompts"][0]["finish"], "stop")

@@ -60,9 +60,9 @@ export class Client {
     return this.json("GET", "/v1/ledgers");
   }
 
-  /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
-  tools({ format, dialect, strict } = {}) {
-    return this.json("GET", withQuery("/v1/tools", { dialect, format, strict }));
+  /** Schemas of the tools, in one of the server's formats and with the names of a dialect. The profile is "full" (all arguments) or "compact" (those that a model needs); by default full for "json-schema" and compact for the formats of providers. @param {{format?: string, dialect?: string, profile?: "full" | "compact", strict?: boolean}} [how] @returns {Promise<t.Json>} */
+  tools({ format, dialect, profile, strict } = {}) {
+    return this.json("GET", withQuery("/v1/tools", { dialect, format, profile, strict }));
   }
 
   /** The progress of a reindex of the archive. @returns {Promise<t.Json>} */

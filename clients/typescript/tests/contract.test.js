@@ -123,7 +123,9 @@ test("every path is driven", async () => {
   const cid = await client.createAgent("ts-cid", { context_window: 8192 });
   await cid.appendFifo("Where does the Swallow lie?");
   const asked = await cid.recordPrompt({ run: "run-1", model: "scripted", options: { temperature: 0 } });
-  assert.deepEqual([asked.turn, JSON.parse(asked.request).messages.at(-1).content], [1, "Where does the Swallow lie?"]);
+  const shown = JSON.parse(asked.request).messages.map((message) => message.content);
+  assert.deepEqual([asked.turn, shown.at(-1).slice(0, 5)], [1, "Now: "]);
+  assert.ok(shown.at(-2).endsWith("]\nWhere does the Swallow lie?"), shown.at(-2));
   const usage = { prompt: 20, completion: 5 };
   await cid.recordAnswer(1, { run: "run-1", finish: "stop", content: "At pier 4.", usage, end_run: "yield" });
   assert.deepEqual((await all(cid.allPrompts())).map((row) => row.turn), [1]);

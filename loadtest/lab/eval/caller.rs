@@ -27,7 +27,7 @@ impl Caller {
         agent: String,
         window: u64,
     ) -> Result<Caller, Failure> {
-        let new = NewAgent { context_window: window, system: None, encoding: None };
+        let new = NewAgent::with_window(window);
         client.create_agent(&agent, &new).await?;
         Ok(Caller { client, agent })
     }

@@ -1,14 +1,14 @@
 //! Well-behaved models, which solve a task with nothing but the prompt and the offered tools.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{Call, ModelAnswer};
-use super::request::{Answered, ModelRequest, text_of};
+use super::request::{Answered, ModelRequest, said_in};
 
 /// Repeats the user's last message.
 pub(super) fn echo(request: &ModelRequest) -> ModelAnswer {
     let user = request.messages().iter().rev().find(|message| message["role"] == "user");
-    ModelAnswer::text(format!("You said: {}", user.map_or("", text_of)))
+    ModelAnswer::text(format!("You said: {}", user.map_or("", said_in)))
 }
 
 /// Nested key-value retrieval (MemGPT, arXiv 2310.08560, §3.2.2): looks up a key, then looks up its
@@ -97,23 +97,15 @@ fn value_of(text: &str, key: &str) -> Option<String> {
     Some(value).filter(|value| !value.is_empty())
 }
 
+/// Whether a call failed. A system message says why.
 fn failed(result: &Answered<'_>) -> bool {
-    parsed(result).get("error").is_some()
+    ["Failed.", "Error"].iter().any(|begin| result.content.starts_with(begin))
 }
 
-fn parsed(result: &Answered<'_>) -> Map<String, Value> {
-    match serde_json::from_str(result.content) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    }
-}
-
-/// Returns the value that continues a result list: a continuation token, or the number of the next
-/// page.
-fn next_page(result: &Answered<'_>) -> Option<Value> {
-    let told = parsed(result);
-    let named = ["next_page_token", "next_page"].iter().find_map(|name| told.get(*name));
-    named.filter(|page| !page.is_null()).cloned()
+/// Returns the token that continues a list of results, which the list's last line names.
+fn next_page(result: &Answered<'_>) -> Option<String> {
+    let (_, rest) = result.content.rsplit_once("page_token ")?;
+    Some(rest.lines().next()?.trim().to_owned())
 }
 
 /// Names of tools that search the archive.
@@ -130,19 +122,19 @@ fn question_of<'a>(result: &'a Answered<'_>) -> &'a str {
 
 /// Calls a search tool that the request offers. The call searches the archive and requests a
 /// heartbeat.
-fn search(request: &ModelRequest, question: &str, page: Option<Value>) -> ModelAnswer {
-    if request.has("archival_memory_search") {
-        let mut arguments = json!({"query": question, "request_heartbeat": true});
+fn search(request: &ModelRequest, question: &str, page: Option<String>) -> ModelAnswer {
+    let paged = |mut arguments: Value| {
         if let Some(page) = page {
-            arguments["page"] = page;
+            arguments["page_token"] = page.into();
         }
+        arguments
+    };
+    if request.has("archival_memory_search") {
+        let arguments = paged(json!({"query": question, "request_heartbeat": true}));
         return ModelAnswer::call("archival_memory_search", &arguments);
     }
-    let mut arguments =
-        json!({"query_text": question, "mode": "text", "limit": 40, "heartbeat": true});
-    if let Some(page) = page {
-        arguments["page_token"] = page;
-    }
+    let arguments =
+        paged(json!({"query_text": question, "mode": "text", "limit": 40, "heartbeat": true}));
     ModelAnswer::call("search_archival", &arguments)
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use vctx_core::memory::Encoding;
 use vctx_core::memory::TokenCounter as _;
+use vctx_core::memory::local_time::LocalTime;
 use vctx_core::memory::tokens::{REPLY_TOKENS, message_cost};
 use vctx_core::text::Tiktoken;
 
@@ -43,7 +44,7 @@ impl ModelRequest {
 
     /// Returns the text of the last message; empty if the request has no message.
     pub(super) fn last_text(&self) -> &str {
-        self.last().map_or("", text_of)
+        self.last().map_or("", said_in)
     }
 
     /// Whether the request offers a tool of the given name.
@@ -118,4 +119,23 @@ impl ModelRequest {
 
 pub(super) fn text_of(message: &Value) -> &str {
     message["content"].as_str().unwrap_or_default()
+}
+
+/// Returns the text of a message without the line with its time.
+pub(super) fn said_in(message: &Value) -> &str {
+    let text = text_of(message);
+    match text.split_once("]\n") {
+        Some((time, said)) if is_time(time) => said,
+        _ => text,
+    }
+}
+
+/// Whether a text is the beginning of a line with the time of a message: `[2026-05-05 Tue 09:14` or
+/// `[09:14`.
+fn is_time(text: &str) -> bool {
+    const TIME_CHARS_MAX: usize = 20;
+    let Some(time) = text.strip_prefix('[').filter(|time| time.len() <= TIME_CHARS_MAX) else {
+        return false;
+    };
+    LocalTime::parse(time).is_some() || (time.len() == 5 && time.as_bytes()[2] == b':')
 }

@@ -13,15 +13,12 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{NAME_BYTES_MAX, VIEW_LINES_MAX};
 use crate::memory::block_path::{MemoryPath, PathFault, ROOT, path_of, place_of};
 use crate::policy::Wording;
-use crate::tools::{Call, EditCore, ViewCore, decode_as, schema_of};
+use crate::tools::{Call, EditCore, ViewCore, compact_schema_of, decode_as, schema_of};
 
 /// Name of Anthropic's memory tool.
 pub const MEMORY: &str = "memory";
 
-const DESCRIPTION: &str = "\
-Keep what must not be forgotten as files under /memories; they stay in view and outlive the conversation. `view` shows a file with line \
-numbers, or the content of a directory; `create` writes a new file; `str_replace` replaces a text that the file has once; `insert` puts \
-lines after a line; `delete` and `rename` take a file or a directory. Look at /memories before you begin.";
+const DESCRIPTION: &str = "Keep what must not be forgotten as files under /memories, which stay in view; look at /memories before you begin.";
 
 /// Number of directory levels that a listing shows.
 const LEVELS: usize = 2;
@@ -31,34 +28,43 @@ const LEVELS: usize = 2;
 #[serde(deny_unknown_fields)]
 struct Memory {
     /// What to do.
+    #[schemars(extend("x-model" = ""))]
     command: Command,
     /// The file or directory, below /memories; for every command except `rename`.
     #[serde(default)]
+    #[schemars(extend("x-model" = "below /memories"))]
     path: Option<String>,
     /// For `view` of a file: first and last line, from 1; -1 for the last line.
     #[serde(default)]
-    #[schemars(length(min = 2, max = 2))]
+    #[schemars(length(min = 2, max = 2), extend("x-model" = "first and last line"))]
     view_range: Option<Vec<i64>>,
     /// For `create`: the text of the file.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     file_text: Option<String>,
     /// For `str_replace`: the text to replace, exactly; the file must have it once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     old_str: Option<String>,
     /// For `str_replace`: the replacement.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     new_str: Option<String>,
     /// For `insert`: the line before the inserted lines; 0 for the beginning.
     #[serde(default)]
+    #[schemars(extend("x-model" = "0: the beginning"))]
     insert_line: Option<i64>,
     /// For `insert`: the lines.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     insert_text: Option<String>,
     /// For `rename`: the current path.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     old_path: Option<String>,
     /// For `rename`: the new path.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     new_path: Option<String>,
 }
 
@@ -113,6 +119,7 @@ pub(super) fn tool() -> OfferedTool {
         title: "Memory files",
         description: DESCRIPTION,
         input: schema_of::<Memory>(),
+        compact: compact_schema_of::<Memory>(),
         output: worded(&[("block_id", "string?", "the block that the file is")]),
         reads_only: false,
         destructive: true,

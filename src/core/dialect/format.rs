@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::anthropic::MEMORY;
-use super::offer::OfferedTool;
+use super::offer::{OfferedTool, without_descriptions};
 use super::strict;
 use crate::error::{Error, Result};
 
@@ -24,6 +24,34 @@ pub enum Format {
     Anthropic,
     /// The `tools` in a `tools/list` answer of the Model Context Protocol.
     Mcp,
+}
+
+/// Which arguments a tool's schema contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// All arguments, with defaults and bounds, for programs and people.
+    Full,
+    /// The arguments that a model needs, with few words. The server accepts all arguments anyway.
+    Compact,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: &'static [Self] = &[Self::Full, Self::Compact];
+
+    /// Returns the name of the profile in calls and answers.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Compact => "compact",
+        }
+    }
+
+    /// Returns the profile with the given name.
+    pub fn by_name(name: &str) -> Result<Self> {
+        let known = Self::ALL.iter().copied().find(|profile| profile.text() == name);
+        known.ok_or_else(|| Error::argument("profile", "use full or compact"))
+    }
 }
 
 impl Format {
@@ -51,13 +79,32 @@ impl Format {
         })
     }
 
+    /// Returns the profile in which the format is usually wanted: programs read JSON Schema, and
+    /// models read the formats of providers.
+    pub fn usual_profile(self) -> Profile {
+        match self {
+            Self::JsonSchema => Profile::Full,
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Anthropic | Self::Mcp => {
+                Profile::Compact
+            }
+        }
+    }
+
     /// Returns the definition of a tool in this format.
-    pub fn tool(self, tool: &OfferedTool, strict: bool) -> Value {
+    pub fn tool(self, tool: &OfferedTool, profile: Profile, strict: bool) -> Value {
         let (name, description) = (tool.name, tool.description);
+        let schema = match profile {
+            Profile::Full => &tool.input,
+            Profile::Compact => &tool.compact,
+        };
         let schema = match (self, strict) {
-            (_, false) => tool.input.clone(),
-            (Self::Anthropic, true) => strict::anthropic(&tool.input),
-            (_, true) => strict::openai(&tool.input),
+            (_, false) => schema.clone(),
+            (Self::Anthropic, true) => strict::anthropic(schema),
+            (_, true) => strict::openai(schema),
+        };
+        let output = || match profile {
+            Profile::Full => tool.output.clone(),
+            Profile::Compact => without_descriptions(&tool.output),
         };
         let mut told = match self {
             Self::JsonSchema => {
@@ -78,7 +125,7 @@ impl Format {
                 json!({"name": name, "description": description, "input_schema": schema})
             }
             Self::Mcp => json!({
-                "name": name, "title": tool.title, "description": description, "inputSchema": schema, "outputSchema": tool.output,
+                "name": name, "title": tool.title, "description": description, "inputSchema": schema, "outputSchema": output(),
                 "annotations": {"title": tool.title, "readOnlyHint": tool.reads_only, "destructiveHint": tool.destructive,
                     "idempotentHint": tool.idempotent, "openWorldHint": false},
             }),

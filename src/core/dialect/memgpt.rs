@@ -14,7 +14,9 @@ use super::translate::{Translated, renamed, worded_error};
 use crate::error::{Error, Result};
 use crate::memory::receipt::sha256;
 use crate::policy::{Dated, Wording};
-use crate::tools::{Access, Call, EditCore, RecallDates, Say, Tool, decode_as, schema_of};
+use crate::tools::{
+    Access, Call, EditCore, RecallDates, Say, Tool, compact_schema_of, decode_as, schema_of,
+};
 use crate::trust::check_name;
 
 /// Generates the enum `Name` from a list of tools, each with its name, title, access, flags and
@@ -39,7 +41,9 @@ macro_rules! names {
                     $(Self::$name => OfferedTool {
                         access: Some(Access::$access),
                         $($flag: true,)*
-                        ..plain($text, $title, $description, schema_of::<$name>())
+                        input: schema_of::<$name>(),
+                        compact: compact_schema_of::<$name>(),
+                        ..plain($text, $title, $description)
                     },)*
                 }
             }
@@ -49,23 +53,23 @@ macro_rules! names {
 
 names! {
     SendMessage = "send_message", "Say something", Write, [in_chat],
-        "Say something to the user. This is all that the user sees of you.";
+        "Say something to the user, who sees nothing else of you.";
     CoreMemoryAppend = "core_memory_append", "Add to core memory", Write, [in_chat],
-        "Add a line to a block of core memory, which stays in view. The block is made if it does not exist.";
+        "Add a line to a block of core memory, which stays in view.";
     CoreMemoryReplace = "core_memory_replace", "Change core memory", Write, [destructive, in_chat],
-        "Replace a text everywhere in a block of core memory. An empty `new_content` removes it.";
+        "Replace a text everywhere in a block of core memory.";
     MemoryInsert = "memory_insert", "Insert into a block", Write, [],
         "Insert lines into a block of core memory, after a line or at the end.";
     MemoryReplace = "memory_replace", "Replace in a block", Write, [destructive],
-        "Replace a text that occurs once in a block of core memory. For small, exact edits.";
+        "Replace a text that occurs once in a block of core memory.";
     MemoryRethink = "memory_rethink", "Rewrite a block", Write, [destructive, idempotent],
-        "Rewrite a whole block of core memory with everything that is still true. The block is made if it does not exist.";
+        "Rewrite a whole block of core memory with everything that is still true.";
     ConversationSearch = "conversation_search", "Search the conversation", Search, [in_chat],
-        "Find earlier messages that have left the window, by words or a \"quoted phrase\", of a role, of a time.";
+        "Find earlier messages by a question, by words or by a \"quoted phrase\".";
     ConversationSearchDate = "conversation_search_date", "Search the conversation by date", Search, [],
-        "List earlier messages that have left the window between two dates, oldest first, including both dates.";
+        "List earlier messages between two dates, oldest first.";
     ArchivalMemoryInsert = "archival_memory_insert", "Add to the archive", Post, [],
-        "Put a text into the archive, where archival_memory_search finds it. Make it one that can be understood alone.";
+        "Archive a text that can be understood alone.";
     ArchivalMemorySearch = "archival_memory_search", "Search the archive", Search, [in_chat],
         "Find texts in the archive that answer a question.";
 }
@@ -76,18 +80,14 @@ impl Name {
     }
 }
 
-/// Returns a tool with all flags unset, which removes nothing.
-fn plain(
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-    input: Value,
-) -> OfferedTool {
+/// Returns a tool with all flags unset, which removes nothing, without schemas.
+fn plain(name: &'static str, title: &'static str, description: &'static str) -> OfferedTool {
     OfferedTool {
         name,
         title,
         description,
-        input,
+        input: Value::Null,
+        compact: Value::Null,
         output: worded(&[]),
         reads_only: false,
         destructive: false,
@@ -102,6 +102,7 @@ fn plain(
 #[serde(deny_unknown_fields)]
 struct SendMessage {
     /// What the user sees.
+    #[schemars(extend("x-model" = ""))]
     message: String,
 }
 
@@ -111,15 +112,19 @@ struct SendMessage {
 struct CoreMemoryAppend {
     /// The block.
     #[serde(alias = "name")]
+    #[schemars(extend("x-model" = ""))]
     label: String,
     /// The text to add.
+    #[schemars(extend("x-model" = ""))]
     content: String,
     /// Why it belongs into core memory, in one sentence: required for text from outside that looks
     /// like an order.
     #[serde(default)]
+    #[schemars(extend("x-model" = "why a text from outside belongs in view"))]
     justification: Option<String>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -129,13 +134,17 @@ struct CoreMemoryAppend {
 struct CoreMemoryReplace {
     /// The block.
     #[serde(alias = "name")]
+    #[schemars(extend("x-model" = ""))]
     label: String,
     /// The text to replace, exactly.
+    #[schemars(extend("x-model" = ""))]
     old_content: String,
     /// The replacement.
+    #[schemars(extend("x-model" = ""))]
     new_content: String,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -144,14 +153,18 @@ struct CoreMemoryReplace {
 #[serde(deny_unknown_fields)]
 struct MemoryInsert {
     /// The block.
+    #[schemars(extend("x-model" = ""))]
     label: String,
     /// The lines.
+    #[schemars(extend("x-model" = ""))]
     new_str: String,
     /// The line before the inserted lines; 0 for the beginning, -1 for the end.
     #[serde(default = "the_end")]
+    #[schemars(extend("x-model" = "0: the beginning, -1: the end"))]
     insert_line: i64,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -167,13 +180,17 @@ fn the_end() -> i64 {
 #[serde(deny_unknown_fields)]
 struct MemoryReplace {
     /// The block.
+    #[schemars(extend("x-model" = ""))]
     label: String,
     /// The text to replace, exactly; the block must have it once.
+    #[schemars(extend("x-model" = "occurs once"))]
     old_str: String,
     /// The replacement.
+    #[schemars(extend("x-model" = ""))]
     new_str: String,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -182,15 +199,19 @@ struct MemoryReplace {
 #[serde(deny_unknown_fields)]
 struct MemoryRethink {
     /// The block.
+    #[schemars(extend("x-model" = ""))]
     label: String,
     /// The whole text of the block.
+    #[schemars(extend("x-model" = ""))]
     new_memory: String,
     /// Why it belongs into core memory, in one sentence: required for text from outside that looks
     /// like an order.
     #[serde(default)]
+    #[schemars(extend("x-model" = "why a text from outside belongs in view"))]
     justification: Option<String>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -199,26 +220,31 @@ struct MemoryRethink {
 #[serde(deny_unknown_fields)]
 struct ConversationSearch {
     /// Words to look for; a phrase in "quotes" ranks above its words scattered.
+    #[schemars(extend("x-model" = ""))]
     query: String,
     /// Only messages of one of these roles: give one role, or leave it out for all roles.
     #[serde(default)]
-    #[schemars(length(max = 3))]
+    #[schemars(length(max = 3), extend("x-model" = ""))]
     roles: Vec<Speaker>,
     /// Results at most.
     #[serde(default = "usual_limit")]
-    #[schemars(range(min = 1, max = 20))]
+    #[schemars(range(min = 1, max = 20), extend("x-model" = ""))]
     limit: u64,
     /// Only messages of this date or later: YYYY-MM-DD or YYYY-MM-DDTHH:MM.
     #[serde(default)]
+    #[schemars(extend("x-model" = "YYYY-MM-DD"))]
     start_date: Option<String>,
     /// Only messages of this date or earlier, including the date.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     end_date: Option<String>,
     /// Token from an earlier answer, to continue its results; send the same query.
     #[serde(default)]
+    #[schemars(extend("x-model" = "for the next page"))]
     page_token: Option<String>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -244,19 +270,22 @@ fn usual_limit() -> u64 {
 #[serde(deny_unknown_fields)]
 struct ConversationSearchDate {
     /// First date: YYYY-MM-DD or YYYY-MM-DDTHH:MM.
+    #[schemars(extend("x-model" = "YYYY-MM-DD"))]
     start_date: String,
     /// Last date, included.
+    #[schemars(extend("x-model" = ""))]
     end_date: String,
     /// Results at most.
     #[serde(default = "usual_limit")]
-    #[schemars(range(min = 1, max = 20))]
+    #[schemars(range(min = 1, max = 20), extend("x-model" = ""))]
     limit: u64,
     /// Number of results to skip, as an earlier answer says.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[schemars(range(min = 0, max = 1_000_000), extend("x-model" = "results to skip"))]
     offset: u64,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -265,6 +294,7 @@ struct ConversationSearchDate {
 #[serde(deny_unknown_fields)]
 struct ArchivalMemoryInsert {
     /// The text.
+    #[schemars(extend("x-model" = ""))]
     content: String,
     /// Words stored with the text.
     #[serde(default)]
@@ -272,6 +302,7 @@ struct ArchivalMemoryInsert {
     tags: Vec<String>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 
@@ -280,19 +311,23 @@ struct ArchivalMemoryInsert {
 #[serde(deny_unknown_fields)]
 struct ArchivalMemorySearch {
     /// The question.
+    #[schemars(extend("x-model" = ""))]
     query: String,
     /// Results at most.
     #[serde(default = "usual_top")]
-    #[schemars(range(min = 1, max = 40))]
+    #[schemars(range(min = 1, max = 40), extend("x-model" = ""))]
     top_k: u64,
     /// Only texts added on this date or later: YYYY-MM-DD or YYYY-MM-DDTHH:MM.
     #[serde(default)]
+    #[schemars(extend("x-model" = "YYYY-MM-DD"))]
     start_datetime: Option<String>,
     /// Token from an earlier answer, to continue its results; send the same query.
     #[serde(default)]
+    #[schemars(extend("x-model" = "for the next page"))]
     page_token: Option<String>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     request_heartbeat: bool,
 }
 

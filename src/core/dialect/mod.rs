@@ -9,6 +9,6 @@ mod strict;
 mod translate;
 
 pub use anthropic::MEMORY;
-pub use format::Format;
-pub use offer::{ALL_TOOLS, Dialect, OfferedTool, offered};
+pub use format::{Format, Profile};
+pub use offer::{ALL_TOOLS, Dialect, OfferedTool, offered, without_descriptions};
 pub use translate::{Translated, check_tool, translate, understood};

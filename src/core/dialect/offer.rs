@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::Format;
+use super::format::{Format, Profile};
 use super::{anthropic, memgpt};
 use crate::error::{Error, Result};
 use crate::tools::{Access, Output, Tool};
@@ -99,6 +99,8 @@ pub struct OfferedTool {
     pub description: &'static str,
     /// JSON Schema (2020-12) of the tool's arguments: a closed object with inlined sub-schemas.
     pub input: Value,
+    /// The schema that a model is offered: the arguments that a model needs, with few words.
+    pub compact: Value,
     /// JSON Schema of the tool's answer.
     pub output: Value,
     /// Whether all calls to the tool only read.
@@ -122,6 +124,7 @@ fn own(tool: Tool) -> OfferedTool {
         title: card.title,
         description: card.description,
         input: tool.schema(),
+        compact: tool.compact_schema(),
         output: output_of(card.result),
         reads_only: access == Access::Read,
         destructive: card.destructive,
@@ -168,6 +171,21 @@ fn output_of(result: &[Output]) -> Value {
     })
 }
 
+/// Returns a schema without descriptions, as few programs read them and every model pays for them.
+pub fn without_descriptions(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let kept =
+                map.iter().filter(|(name, value)| *name != "description" || !value.is_string());
+            Value::Object(
+                kept.map(|(name, value)| (name.clone(), without_descriptions(value))).collect(),
+            )
+        }
+        Value::Array(items) => items.iter().map(without_descriptions).collect(),
+        value => value.clone(),
+    }
+}
+
 /// Returns the output schema of a tool of a dialect other than `vctx`. The result of such a tool
 /// contains a text in addition to the fields of this server's own tool.
 pub(super) fn worded(result: &[Output]) -> Value {
@@ -178,6 +196,6 @@ pub(super) fn worded(result: &[Output]) -> Value {
 
 /// Returns the tools of a dialect in a provider's format. With `strict`, the provider enforces the
 /// tools' schemas.
-pub fn offered(dialect: Dialect, format: Format, strict: bool) -> Vec<Value> {
-    dialect.tools().iter().map(|tool| format.tool(tool, strict)).collect()
+pub fn offered(dialect: Dialect, format: Format, profile: Profile, strict: bool) -> Vec<Value> {
+    dialect.tools().iter().map(|tool| format.tool(tool, profile, strict)).collect()
 }

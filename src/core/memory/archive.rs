@@ -414,6 +414,16 @@ pub fn passage_key(agent_id: &str, doc_id: &str, chunk_id: &str) -> String {
     key
 }
 
+/// Returns the handle of a chunk, which names the chunk to a model.
+pub fn handle(doc_id: &str, chunk_id: &str) -> String {
+    format!("{doc_id}#{chunk_id}")
+}
+
+/// Returns the names of document and chunk in a handle; `None` for a text without `#`.
+pub fn parted_handle(handle: &str) -> Option<(&str, &str)> {
+    handle.rsplit_once('#').filter(|(doc_id, chunk_id)| !doc_id.is_empty() && !chunk_id.is_empty())
+}
+
 /// Returns the key under which a part of a document is stored during its ingest.
 pub fn part_key(agent_id: &str, upload: &str, part: usize) -> String {
     short(&format!("part\0{agent_id}\0{upload}\0{part}"))

@@ -212,4 +212,10 @@ pub struct Recount {
     pub key: String,
     /// New token count of the message.
     pub token_estimate: u64,
+    /// Time that the message shows in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<String>,
+    /// New token count of the lines around the copies of a search; 0 unless the message is the
+    /// first of these copies.
+    pub frame_tokens: u64,
 }

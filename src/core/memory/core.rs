@@ -1,11 +1,14 @@
 //! The core of one agent, as stored in `core_memory`.
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::archive::Archived;
+use super::form::Form;
 use super::heartbeat::Heartbeat;
 use super::held::HeldTexts;
+use super::local_time::{LocalTime, zone_of};
 use super::prompt::{Estimate, PromptInput};
 use super::run::OpenRun;
 use super::tokens::Encoding;
@@ -29,6 +32,12 @@ pub struct Core {
     pub context_window: u64,
     /// Encoding that counts the agent's tokens.
     pub encoding: Encoding,
+    /// Form of the agent's window; form 1 in a core that an earlier program version wrote.
+    #[serde(default, skip_serializing_if = "Form::is_one")]
+    pub form: Form,
+    /// The clock at the end of the window; `None` in form 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_clock: Option<WindowClock>,
     /// Warning mark, flush mark and eviction target, in tokens.
     pub token_budget: TokenBudget,
     /// The system text (instructions for the model).
@@ -96,9 +105,12 @@ pub struct Core {
     /// newest at the end.
     #[serde(default)]
     pub tool_sets: Vec<String>,
-    /// The tools offered to the model.
+    /// The tools that a caller offers to the model.
     #[serde(default)]
     pub tools: Offered,
+    /// The tools that the open run offers to the model, while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Offered>,
     /// The agent that this agent branched from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
@@ -150,6 +162,34 @@ pub struct Offered {
     pub digest: String,
     /// Cost of the tools in the model's window, in tokens; 0 if no tools are offered.
     pub token_estimate: u64,
+}
+
+/// The clock at the end of the window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowClock {
+    /// Time zone of all times in the window: a name of the IANA time zone database, or `UTC`.
+    pub zone: String,
+    /// Rendered cost of the clock, in tokens.
+    pub token_estimate: u64,
+    /// Rendered cost of the line with the date of the queue's first message, in tokens.
+    pub opening_tokens: u64,
+    /// Time of the prompt that is rendered, as `2026-05-05 Tue 09:14`. Without a prompt, the clock
+    /// shows the time of the newest message, so that the window depends on the memory alone.
+    #[serde(skip)]
+    pub now: Option<String>,
+}
+
+impl WindowClock {
+    /// Returns a clock in a zone, whose costs are not counted yet.
+    pub fn of(zone: String) -> Self {
+        Self { zone, token_estimate: 0, opening_tokens: 0, now: None }
+    }
+
+    /// Sets the clock to the time of a prompt.
+    pub fn set(&mut self, unix_ms: u64) {
+        let zone = zone_of(&self.zone).unwrap_or(TimeZone::UTC);
+        self.now = Some(LocalTime::at(unix_ms, &zone).to_string());
+    }
 }
 
 /// Counts of the texts that retention removed, and how far retention has come.
@@ -318,6 +358,14 @@ pub struct Queue {
     /// server began to record this.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outside_seq: u64,
+    /// Day of the queue's first message in the agent's zone, as `2026-05-05 Tue`. `None` in an
+    /// empty queue, and in form 1 of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_on: Option<String>,
+    /// Time of the newest message of the conversation, as `2026-05-05 Tue 09:14`. The next message
+    /// shows its own time only if it differs. `None` before the first message, and in form 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -342,6 +390,10 @@ pub struct OpenCall {
     /// call.
     #[serde(default, skip_serializing_if = "is_false")]
     pub replaced: bool,
+    /// Day of the message that contains the call, as `2026-05-05 Tue`; a result of another day
+    /// shows its own day. `None` in form 1 of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
 }
 
 /// A current notice in the window.
@@ -440,9 +492,15 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools);
+        changed!(context_window encoding form window_clock token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved);
         patch
+    }
+
+    /// Returns the tools that take tokens of the window: those of the open run, else those of the
+    /// caller.
+    pub fn offered(&self) -> &Offered {
+        self.reserved.as_ref().unwrap_or(&self.tools)
     }
 
     /// Returns the number of tokens of all placeholders for missing tool results.

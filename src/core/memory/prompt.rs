@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::core::{Block, Chain, Notice, Offered, OpenCall, System, TokenBudget};
+use super::core::{Block, Chain, Notice, Offered, OpenCall, System, TokenBudget, WindowClock};
+use super::form::Form;
 use super::held::{ChangedText, LostText};
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
@@ -101,6 +102,18 @@ pub struct RenderedPrompt {
     pub notices: Vec<Notice>,
     /// Encoding of the prompt's token counts.
     pub encoding: Encoding,
+    /// Form of the window.
+    #[serde(default, skip_serializing_if = "Form::is_one")]
+    pub form: Form,
+    /// Zone and costs of the clock; `None` in form 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<WindowClock>,
+    /// Time that the clock shows; `None` in form 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// Day of the queue's first message; `None` in form 1 and for an empty queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_on: Option<String>,
     /// Warning mark, flush mark and eviction target, in tokens.
     pub policy: TokenBudget,
     /// Digest and cost of the tools that the model was offered.

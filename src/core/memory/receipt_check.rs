@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::memory::message::{Role, rendered};
+use crate::memory::form::Form;
+use crate::memory::message::Role;
 use crate::memory::receipt;
+use crate::memory::shown::{ShownAt, ShownMessage, shown};
 use crate::memory::verify::{text_of, whole};
 
 /// Maximum number of items in the manifest of a window. Even a window of a million tokens cannot
@@ -60,12 +62,27 @@ pub struct ReceiptCheck {
     context_digest: String,
     chain_head: String,
     chain_length: u64,
-    /// Pairs of a manifest item and its rendered message, by seq. A pair is removed when the log's
-    /// row with this seq is read.
-    expected: BTreeMap<u64, (Value, Value)>,
+    /// Form of the window.
+    form: Form,
+    /// Items of the manifest, by seq, each with the index of its message in `messages`. An item is
+    /// removed when the log's row with this seq is read.
+    expected: BTreeMap<u64, (Value, usize)>,
+    /// The messages of the window that show rows of the log.
+    messages: Vec<Rendered>,
     in_prompt: Vec<u64>,
     seen_head: bool,
     mismatches: Vec<Mismatch>,
+}
+
+/// A message of the window that shows one row of the log, or the copies of a search.
+struct Rendered {
+    message: Value,
+    /// The message as the rows of the log that were read so far give it.
+    made: Option<Value>,
+    /// Whether a row that the message shows was forgotten, so that it cannot be made again.
+    is_forgotten: bool,
+    /// Seq of the last row that the message shows.
+    last_seq: u64,
 }
 
 impl ReceiptCheck {
@@ -101,7 +118,12 @@ impl ReceiptCheck {
             context_digest: text_of(answer, "context_digest"),
             chain_head,
             chain_length,
+            form: manifest
+                .get("form")
+                .and_then(|form| serde_json::from_value(form.clone()).ok())
+                .unwrap_or_default(),
             expected: BTreeMap::new(),
+            messages: Vec::new(),
             in_prompt: Vec::new(),
             mismatches: Vec::new(),
         };
@@ -153,15 +175,31 @@ impl ReceiptCheck {
         let rendered =
             answer.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let what = "the manifest and the receipt have different numbers of messages";
-        self.compare(None, what, rendered.len().to_string(), items.len().to_string());
-        for (item, message) in items.iter().zip(rendered) {
+        let joins = |item: &&Value| item.get("joins") == Some(&Value::Bool(true));
+        let begun = items.iter().filter(|item| !joins(item)).count();
+        self.compare(None, what, rendered.len().to_string(), begun.to_string());
+        let mut rendered = rendered.iter();
+        let mut message = &Value::Null;
+        for item in items {
+            let is_joined = joins(&item);
+            if !is_joined {
+                let Some(next) = rendered.next() else { break };
+                message = next;
+            }
             let Some(seq) = item.get("seq").and_then(whole) else {
                 let made = receipt::sha256(&receipt::canonical_json(message));
                 let what = format!("the digest of {} does not match its text", text_of(item, "id"));
                 self.compare(None, &what, made, text_of(item, "digest"));
                 continue;
             };
-            if self.expected.insert(seq, (item.clone(), message.clone())).is_some() {
+            if !is_joined {
+                let message = message.clone();
+                let made = None;
+                self.messages.push(Rendered { message, made, is_forgotten: false, last_seq: seq });
+            }
+            let Some(at) = self.messages.len().checked_sub(1) else { continue };
+            self.messages[at].last_seq = seq;
+            if self.expected.insert(seq, (item.clone(), at)).is_some() {
                 let what = "the manifest lists the message twice";
                 self.compare(Some(seq), what, "once".into(), "twice".into());
             }
@@ -172,8 +210,8 @@ impl ReceiptCheck {
     /// Checks the next row of the agent's log.
     pub fn message(&mut self, message: &Value) {
         let Some(seq) = message.get("seq").and_then(whole) else { return };
-        if let Some((item, rendered)) = self.expected.remove(&seq) {
-            self.row(seq, message, &item, &rendered);
+        if let Some((item, at)) = self.expected.remove(&seq) {
+            self.row(seq, message, &item, at);
         }
         if seq == self.chain_length {
             self.seen_head = true;
@@ -181,7 +219,7 @@ impl ReceiptCheck {
         }
     }
 
-    fn row(&mut self, seq: u64, row: &Value, item: &Value, rendered: &Value) {
+    fn row(&mut self, seq: u64, row: &Value, item: &Value, at: usize) {
         let (id, digest) = (text_of(item, "id"), text_of(item, "digest"));
         self.compare(
             Some(seq),
@@ -190,8 +228,20 @@ impl ReceiptCheck {
             digest,
         );
         self.compare(Some(seq), "the item's id does not match the message", text_of(row, "id"), id);
-        let is_forgotten = row.get("content").is_none_or(Value::is_null);
-        if !is_forgotten && as_shown(row).as_ref() != Some(rendered) {
+        let joins = item.get("joins") == Some(&Value::Bool(true));
+        let Some(rendered) = self.messages.get_mut(at) else { return };
+        rendered.is_forgotten |= row.get("content").is_none_or(Value::is_null);
+        match (as_shown(row, self.form, joins), &mut rendered.made) {
+            (Some(shown), Some(made)) if shown.joins => {
+                let text = shown.message["content"].as_str().unwrap_or_default();
+                let before = made["content"].as_str().unwrap_or_default();
+                made["content"] = format!("{before}{text}").into();
+            }
+            (Some(shown), made) => *made = Some(shown.message),
+            (None, _) => {}
+        }
+        let is_whole = seq == rendered.last_seq && !rendered.is_forgotten;
+        if is_whole && rendered.made.as_ref() != Some(&rendered.message) {
             let what = "the prompt showed another text or role than the log has";
             self.compare(Some(seq), what, "the log's".into(), "another".into());
         }
@@ -238,9 +288,12 @@ impl ReceiptCheck {
     }
 }
 
-/// Returns the chat message that a row of the log renders to; `None` if the role is unknown.
-fn as_shown(row: &Value) -> Option<Value> {
+/// Returns the message as a window of the given form shows a row of the log; `None` if the role is
+/// unknown.
+fn as_shown(row: &Value, form: Form, joins: bool) -> Option<ShownMessage> {
     let role: Role = serde_json::from_value(row.get("role")?.clone()).ok()?;
     let meta = row.get("meta").and_then(Value::as_object).cloned().unwrap_or_default();
-    Some(rendered(role, &text_of(row, "content"), &meta))
+    let stamp = row.get("stamp").and_then(Value::as_str);
+    let at = ShownAt { form, stamp, is_first: !joins };
+    Some(shown(at, role, &text_of(row, "content"), &meta))
 }

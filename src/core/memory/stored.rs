@@ -170,8 +170,8 @@ const GROUPS: &[Group] = &[
     Group::owner("core_memory", "_key agent_id tenant sealed_as"),
     Group::figures(
         "core_memory",
-        "archived branch chain context_window counters created_at encoding expired forgotten heartbeat last_message_ms notices queue \
-         recent_revisions released salt schema_version token_budget tool_sets tools turns updated_at version",
+        "archived branch chain context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices queue \
+         recent_revisions released reserved salt schema_version token_budget tool_sets tools turns updated_at version window_clock",
     ),
     Group::figures("core_memory", "moving").stays(),
     Group::text("core_memory", "system", &[(Agent, "forget_agent")]),
@@ -196,7 +196,7 @@ const GROUPS: &[Group] = &[
     Group::figures("messages", "id").carried(),
     Group::figures(
         "messages",
-        "chain copy_of created_at digest expired_at follows forgotten_at forgotten_version kind role salt seq thread token_estimate",
+        "chain copy_of created_at digest expired_at follows forgotten_at forgotten_version frame_tokens kind role salt seq stamp thread token_estimate",
     ),
     Group::figures("messages", "tainted_seq").stays(),
     Group::text("messages", "content meta", OF_MESSAGE).scanned().withheld(),
@@ -249,8 +249,8 @@ const GROUPS: &[Group] = &[
     Group::owner("prompts", "_key agent_id"),
     Group::figures(
         "prompts",
-        "answer_seq cause_seq chain checkpoint context_digest core_rev counted_permille created_at duration_ms encoding ended_at factor_permille \
-         head_seq messages_digest next_seq notices_forgotten_at offered options_forgotten_at policy request_digest salt summary_rev \
+        "answer_seq cause_seq chain checkpoint clock context_digest core_rev counted_permille created_at duration_ms encoding ended_at factor_permille form \
+         head_seq messages_digest next_seq notices_forgotten_at now offered opened_on options_forgotten_at policy request_digest salt summary_rev \
          token_estimate tools turn usage variance_flag version",
     ),
     Group::text("prompts", "options", OF_OPTIONS),

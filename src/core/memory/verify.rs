@@ -337,7 +337,11 @@ impl Verifier {
             self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
         }
         if expired(message) {
-            if is_held {
+            // The lines around the copies of a search stay when their first copy is forgotten.
+            let frame = message.get("frame_tokens").and_then(whole).unwrap_or(0);
+            let is_frame =
+                kind == "copy" && frame > 0 && !text_of(message, "forgotten_at").is_empty();
+            if is_held && !is_frame {
                 let what =
                     "the text was removed because of its age, although the message is in the queue";
                 self.fault(FaultKind::ExpiredEarly, Some(seq), id, what, "a text", "none");

@@ -4,6 +4,7 @@
 mod audit;
 mod capture;
 mod chain;
+mod copies;
 mod expire;
 mod flush;
 mod forget;
@@ -11,6 +12,7 @@ mod overflow;
 mod pairing;
 mod promote;
 mod prompt;
+mod times;
 
 use std::mem;
 use std::ops::Range;
@@ -20,6 +22,8 @@ use serde_json::{Map, Value, json};
 use self::flush::{Flushed, Untold};
 pub use self::promote::Promotion;
 pub use self::prompt::Outcome as PromptOutcome;
+use self::times::time_in;
+pub use self::times::time_of_message;
 use super::heartbeat::{self, Intent};
 use super::question::Answers;
 use super::stages::{Stage, Stages};
@@ -33,19 +37,19 @@ use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
-use crate::memory::change::{Change, Evict, Part, RecallEdge, Recount};
+use crate::memory::change::{Change, Evict, Part, RecallEdge};
 use crate::memory::conversation::ThreadPosition;
-use crate::memory::core::{Core, RemovedBlock};
+use crate::memory::core::{Core, Offered, RemovedBlock};
 use crate::memory::edges::{Cite, cited_digest, joined_key};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
-    Kind, Message, OUTSIDE, Role, TAINT, answers_call, copied_meta, outside_fence_of, rendered,
-    taint_mark, tainted,
+    Kind, Message, OUTSIDE, Role, TAINT, answers_call, outside_fence_of, taint_mark, tainted,
 };
 use crate::memory::page::{Page, PageItem};
 use crate::memory::schedule::TickResult;
-use crate::memory::tokens::{TokenCounter, message_cost};
+use crate::memory::shown::{ShownAt, recalled_frame_tokens, shown};
+use crate::memory::tokens::TokenCounter;
 use crate::search::{PageRequest, new_page};
 use crate::trust::{Actor, Scope};
 use crate::trust::{TaintMode, from_outside, rules_with_names, shows_outside, texts_of};
@@ -81,6 +85,9 @@ pub struct Surroundings<'a> {
     /// Reply texts for the answer, if the call used the tool name of another dialect (other names
     /// and forms of the same tools).
     pub wording: Option<&'a dyn Wording>,
+    /// Returns the text in which a model reads the result of the called tool; `None` for a command
+    /// that models cannot call.
+    pub told: Option<fn(&Map<String, Value>) -> String>,
     /// Hash of tool and arguments, by which loop detection recognizes repeated calls; empty for a
     /// call that loop detection ignores.
     pub asked: &'a str,
@@ -197,34 +204,13 @@ impl<'a> Draft<'a> {
         self.place(kind, role, content, meta, None)
     }
 
-    /// Appends a copy of a message, or of an excerpt of its text, to the queue, and returns the
-    /// copy's seq and cost. The copy's tokens count as tokens of the queue. The copy's eviction is
-    /// not logged, because recall storage contains the original.
-    pub fn copy(&mut self, original: &Message, excerpt: Option<&Range<usize>>) -> (u64, u64) {
-        let meta = self.copy_meta(original, excerpt);
-        let content = part_of(original, excerpt).to_owned();
-        let copy_of = Some(original.key.clone());
-        let (_, cost) = self.place(Kind::Copy, original.role, content, meta, copy_of);
-        (self.after.queue.next_seq - 1, cost)
-    }
-
-    /// Returns the number of tokens that a copy of a message or excerpt would add to the queue.
-    pub fn copy_cost(&self, original: &Message, excerpt: Option<&Range<usize>>) -> u64 {
-        let meta = self.copy_meta(original, excerpt);
-        let rendered = rendered(original.role, part_of(original, excerpt), &meta);
-        message_cost(self.around.counter, &rendered)
-    }
-
-    /// Returns the `meta` for a copy of a message. If the taint rules match the original, but the
-    /// original has no taint mark, the copy gets a new taint mark.
-    fn copy_meta(&self, original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
-        let outside = from_outside(original.kind, original.role);
-        let mut meta = copied_meta(original, excerpt, outside);
-        let rules = self.around.taint.rules_of(original);
-        if !rules.is_empty() && !meta.contains_key(TAINT) {
-            meta.insert(TAINT.into(), taint_mark(&rules, &original.key));
-        }
-        meta
+    /// Returns the number of tokens that a message of the conversation would add to the window now.
+    pub fn turn_cost(&self, role: Role, content: &str, meta: &Map<String, Value>) -> u64 {
+        let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
+        let time = self.zone().map(|zone| time_in(meta, created_ms, &zone));
+        let stamp = time.and_then(|time| self.stamp_of(Kind::Turn, role, content, meta, time));
+        let at = ShownAt { form: self.after.form, stamp: stamp.as_deref(), is_first: false };
+        shown(at, role, content, meta).cost(self.around.counter)
     }
 
     /// Adds a taint mark to `meta` if the text is from outside and matches a taint rule.
@@ -263,7 +249,15 @@ impl<'a> Draft<'a> {
             meta.insert(OUTSIDE.into(), outside_fence_of(&key).into());
         }
         let is_tainted = !tainted(&meta).is_empty();
-        let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
+        let time = self.zone().map(|zone| time_in(&meta, created_ms, &zone));
+        let stamp = time.and_then(|time| self.stamp_of(kind, role, &content, &meta, time));
+        let is_first = kind == Kind::Copy && self.begins_copies();
+        let frame_tokens = if is_first { recalled_frame_tokens(self.around.counter) } else { 0 };
+        let at = ShownAt { form: self.after.form, stamp: stamp.as_deref(), is_first };
+        let token_estimate = shown(at, role, &content, &meta).cost(self.around.counter);
+        if let Some(time) = time {
+            self.note_time(kind, role, &meta, time);
+        }
         let mut message = Message {
             key,
             agent_id: self.after.agent_id.clone(),
@@ -274,6 +268,8 @@ impl<'a> Draft<'a> {
             meta,
             token_estimate,
             created_at: iso8601(created_ms),
+            stamp,
+            frame_tokens,
             copy_of,
             salt: self.around.ids.salt(),
             digest: String::new(),
@@ -407,6 +403,11 @@ impl<'a> Draft<'a> {
         page
     }
 
+    /// Reserves tokens of the window for the tools that a run offers, until the run ends.
+    pub fn reserve(&mut self, tools: &Offered) {
+        self.after.reserved = Some(tools.clone());
+    }
+
     /// Counts this change as a search of recall storage.
     pub fn count_as_search(&mut self) {
         self.searched = true;
@@ -434,13 +435,15 @@ impl<'a> Draft<'a> {
         self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
     }
 
-    /// Stores new token counts for queue messages after a change of the token encoding.
-    pub fn recounted(&mut self, recount: Vec<Recount>, queue_tokens: u64) {
+    /// Counts the messages of the queue again after a change of the encoding or of the window's
+    /// form. Messages that have shown no times until now get their times.
+    pub fn recount_queue(&mut self, queue: &[Message]) {
+        let recount = self.recounts(queue.iter().filter(|m| m.kind.queued()));
+        self.after.queue.tokens = recount.iter().map(|one| one.token_estimate).sum();
+        self.after.queue.changed_at_version = self.after.version;
         if !recount.is_empty() {
             self.parts.push(Part::Recount(recount));
         }
-        self.after.queue.tokens = queue_tokens;
-        self.after.queue.changed_at_version = self.after.version;
     }
 
     /// Adds an event, which becomes a row of the collection `memory_events`.

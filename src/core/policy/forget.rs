@@ -177,6 +177,10 @@ pub struct StandingMessage {
     pub kind: String,
     /// Rendered cost of the message, in tokens.
     pub token_estimate: u64,
+    /// Cost of the lines around the copies of a search, which stay; 0 unless the message is the
+    /// first of these copies.
+    #[serde(default)]
+    pub frame_tokens: u64,
     /// Whether the text of the message is already removed.
     pub gone: bool,
     /// Whether an eviction logged the message in recall storage.

@@ -11,12 +11,13 @@ mod retention;
 mod spool;
 mod stages;
 mod staleness;
+mod stamp;
 mod step;
 mod summary;
 pub mod turn;
 mod wording;
 
-pub use draft::{Draft, Flush, Promotion, PromptOutcome, Surroundings, part_of};
+pub use draft::{Draft, Flush, Promotion, PromptOutcome, Surroundings, part_of, time_of_message};
 pub use forget::{
     CallPlace, ForgetAsked, ForgetFound, ForgetLook, ForgetPreview, FoundMessage, StandingMessage,
     paired_with,

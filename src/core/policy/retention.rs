@@ -92,6 +92,10 @@ pub struct ShownCopy {
     pub key: String,
     /// Rendered cost of the copy, in tokens.
     pub token_estimate: u64,
+    /// Cost of the lines around the copies of a search, which stay; 0 unless the copy is the first
+    /// of these copies.
+    #[serde(default)]
+    pub frame_tokens: u64,
 }
 
 /// A stored core version (a row of `core_versions`) whose summary is due for removal.

@@ -8,7 +8,7 @@ use crate::memory::core::Core;
 use crate::memory::message::Message;
 use crate::memory::prompt::{Prompt, Texts, ToolSet, request_text};
 use crate::memory::receipt;
-use crate::memory::tokens::{TokenCounter, message_cost};
+use crate::memory::tokens::TokenCounter;
 use crate::window::{Gone, Past, Section, Window, assemble};
 
 /// The data from which a prompt is replayed, as currently stored.
@@ -88,8 +88,8 @@ enum Counts {
 }
 
 fn counts_differ(stored: &Stored<'_>, message: &Message) -> bool {
-    let rendered = message.rendered();
-    message_cost(stored.counter, &rendered) != message_cost(stored.earlier, &rendered)
+    let shown = message.shown(stored.prompt.window.form);
+    shown.cost(stored.counter) != shown.cost(stored.earlier)
 }
 
 fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
@@ -156,6 +156,7 @@ fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core
     core.rev.clone_from(&window.core_rev);
     core.chain = window.chain.clone();
     core.encoding = window.encoding;
+    core.form = window.form;
     core.token_budget = window.policy;
     core.context_window = window.policy.max;
     match stored.texts {
@@ -194,16 +195,16 @@ fn forgotten(section: &'static str, id: &str, at: Option<&String>) -> Option<Gon
 /// Returns a message with its token cost recomputed in the prompt's encoding.
 fn counted(stored: &Stored<'_>, message: &Message, counts: Counts) -> Message {
     let mut message = message.clone();
-    let rendered = message.rendered();
-    let current = message_cost(stored.counter, &rendered);
+    let shown = message.shown(stored.prompt.window.form);
+    let current = shown.cost(stored.counter);
     message.token_estimate = match counts {
         Counts::Current => current,
         Counts::AsStored if message.token_estimate == current => current,
-        Counts::AsStored => match message_cost(stored.earlier, &rendered) {
+        Counts::AsStored => match shown.cost(stored.earlier) {
             earlier if earlier == message.token_estimate => earlier,
             _ => current,
         },
-        Counts::Earlier => message_cost(stored.earlier, &rendered),
+        Counts::Earlier => shown.cost(stored.earlier),
     };
     message
 }

@@ -7,31 +7,34 @@ use serde_json::{Map, Value, json};
 use super::spec::{Access, Arguments, COST, Card, Command, Spec};
 use super::text_or_object::text_or_object;
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
-use crate::memory::archive::FoundPassage;
+use crate::limits::{DOC_ID_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::memory::archive::{FoundPassage, parted_handle, passage_key};
 use crate::memory::conversation::{ClientCall, ClientMessage, ThreadPosition};
 use crate::memory::edges::cited;
 use crate::memory::message::{Kind, Role};
-use crate::policy::{Answers, Ctx, Question, Step, Stop};
+use crate::policy::{Ctx, Question, Step, Stop};
 
 /// Maximum number of chunks that one message may cite; a search can show more.
 const CITES_MAX: usize = 32;
-/// Maximum length of a cited chunk's id, in bytes: the collection's name with `/` (14) and the key
-/// (254).
-const CITE_BYTES_MAX: usize = 14 + 254;
+/// Maximum length of a citation, in bytes, which is the maximum length of a handle: the document's
+/// name, `#`, and the chunk's name.
+const CITE_BYTES_MAX: usize = DOC_ID_BYTES_MAX + 1 + NAME_BYTES_MAX;
 
 /// Arguments of `append_fifo`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendFifo {
     /// The message: a text, or an object with its parts.
+    #[schemars(extend("x-model" = ""))]
     pub message: MessageInput,
     /// Who speaks.
+    #[schemars(extend("x-model" = ""))]
     pub role: Role,
-    /// The sources of an answer: `id`s of passages as search_archival shows them. Each passage must
-    /// exist; the answer keeps its revision and a digest of its text.
+    /// The sources of an answer: handles (`document#chunk`) or `id`s of passages, as
+    /// search_archival shows them. Each passage must exist; the answer keeps its revision and a
+    /// digest of its text.
     #[serde(default)]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-model" = "passages that the answer uses"))]
     pub cites: Vec<String>,
     /// The message's position in the thread of a client that sends its whole history. Only the
     /// server sets this value; it is no argument of the tool.
@@ -120,13 +123,17 @@ const CITES: &str = "cites";
 /// Prefix of a chunk's id, before the chunk's key.
 const ARCHIVE: &str = "archival_docs/";
 
-/// Returns the key in a chunk's id; the id may also be the key alone.
-fn key_of(id: &str) -> &str {
-    id.strip_prefix(ARCHIVE).unwrap_or(id)
+/// Returns the key of a cited chunk: from the handle `document#chunk` of a chunk, from a chunk's
+/// id, or from the key alone.
+fn key_of(id: &str, agent_id: &str) -> String {
+    match parted_handle(id) {
+        Some((doc_id, chunk_id)) => passage_key(agent_id, doc_id, chunk_id),
+        None => id.strip_prefix(ARCHIVE).unwrap_or(id).to_owned(),
+    }
 }
 
-/// Checks that only an answer has citations, that they are not too many, and that each id has the
-/// form of a chunk's id.
+/// Checks that only an answer has citations, that they are not too many, and that each one has the
+/// form of a chunk's handle or id.
 fn check_cites(cites: &[String], role: Role) -> Result<()> {
     if cites.len() > CITES_MAX {
         return Err(Error::argument("cites", format!("more than {CITES_MAX}")));
@@ -135,15 +142,14 @@ fn check_cites(cites: &[String], role: Role) -> Result<()> {
         return Err(Error::argument("cites", "only the role assistant cites"));
     }
     let odd = |id: &String| {
-        let key = key_of(id);
-        key.is_empty()
-            || id.len() > CITE_BYTES_MAX
-            || !key.bytes().all(|b| b.is_ascii_alphanumeric())
+        let key = id.strip_prefix(ARCHIVE).unwrap_or(id);
+        let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric());
+        id.len() > CITE_BYTES_MAX || (parted_handle(id).is_none() && !is_key)
     };
     match cites.iter().position(odd) {
         Some(at) => Err(Error::argument(
             &format!("cites[{at}]"),
-            "not the id of a passage: give `id` as search_archival shows it",
+            "not the handle of a passage: give `document#chunk` or `id` as search_archival shows it",
         )),
         None => Ok(()),
     }
@@ -213,13 +219,13 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
 impl Arguments for AppendFifo {
     const CARD: Card = Card {
         title: "Append a message",
-        description: "Append a message to the conversation queue. When the window would reach 90 %, the oldest messages move to recall \
-                    storage in the same transaction.",
+        description: "Append a message to the conversation.",
         example: r#"{"message": "Hello", "role": "user"}"#,
         result: &[
             ("message_id", "string", "id of the message"),
             ("token_estimate", "integer", COST),
         ],
+        told: |_| "Done.".to_owned(),
         ..Card::NEW
     };
 
@@ -245,7 +251,7 @@ impl Command for AppendFifo {
             MessageInput::Text(content) => Parts { content: content.clone(), ..Parts::default() },
         };
         let mut meta = meta_of(&parts);
-        let passages = self.cited(ctx.answers)?;
+        let passages = self.cited(ctx)?;
         if !passages.is_empty() {
             meta.insert(CITES.into(), passages.iter().map(cited).collect());
         }
@@ -296,21 +302,20 @@ impl AppendFifo {
 
     /// Returns the cited chunks in the order of `cites`, each once. If chunks are missing, an error
     /// names the first missing chunk.
-    fn cited(&self, answers: &Answers) -> Result<Vec<FoundPassage>, Stop> {
-        let mut keys: Vec<&str> = Vec::with_capacity(self.cites.len());
+    fn cited(&self, ctx: &Ctx<'_>) -> Result<Vec<FoundPassage>, Stop> {
+        let key = |id: &String| key_of(id, &ctx.core.agent_id);
+        let mut keys: Vec<String> = Vec::with_capacity(self.cites.len());
         for id in &self.cites {
-            if !keys.contains(&key_of(id)) {
-                keys.push(key_of(id));
+            if !keys.contains(&key(id)) {
+                keys.push(key(id));
             }
         }
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let question =
-            || Question::Cited { keys: keys.iter().map(|&key| key.to_owned()).collect() };
-        let found = answers.cited(question)?;
-        let there = |key: &&str| found.iter().find(|passage| passage.key == **key).cloned();
-        let missing = self.cites.iter().position(|id| there(&key_of(id)).is_none());
+        let found = ctx.answers.cited(|| Question::Cited { keys: keys.clone() })?;
+        let there = |key: &String| found.iter().find(|passage| passage.key == *key).cloned();
+        let missing = self.cites.iter().position(|id| there(&key(id)).is_none());
         match missing {
             Some(at) => Err(Error::argument(
                 &format!("cites[{at}]"),

@@ -4,12 +4,15 @@
 use super::patch_agent::{NewAgent, check_room, new_core};
 use crate::error::Result;
 use crate::memory::core::{Block, Branch, Core};
+use crate::memory::form::Form;
+use crate::memory::local_time::UTC;
 use crate::memory::tokens::TokenCounter;
 use crate::trust::Scope;
 use crate::window::{check_pins, recount};
 
-/// Returns the core of a branch of `parent`. The branch has the window, encoding and heartbeat
-/// limits of the parent, the given system text and blocks, no messages, and an empty archive.
+/// Returns the core of a branch of `parent`. The branch has the window, encoding, zone and
+/// heartbeat limits of the parent, the given system text and blocks, no messages, and an empty
+/// archive.
 pub fn branch_core(
     scope: &Scope,
     parent: &Core,
@@ -19,8 +22,14 @@ pub fn branch_core(
     branch: Branch,
 ) -> Result<Core> {
     let (system, blocks) = texts;
-    let body =
-        NewAgent { context_window: parent.context_window, system, encoding: parent.encoding };
+    let clock = parent.window_clock.as_ref();
+    let body = NewAgent {
+        context_window: parent.context_window,
+        system,
+        encoding: parent.encoding,
+        form: if parent.form == Form::One { Form::Two } else { parent.form },
+        zone: clock.map_or(UTC, |clock| &clock.zone).to_owned(),
+    };
     let mut core = new_core(scope, &body, counter, unix_ms)?;
     let taken_along = |block: Block| Block { changed_at_version: core.version, ..block };
     core.working_blocks = blocks.into_iter().map(taken_along).collect();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::told;
 use crate::error::{Error, Result};
 use crate::limits::WINDOW_TOKENS_MAX;
 use crate::policy::{Ctx, Depends, Flush, Step, Stop};
@@ -18,7 +19,7 @@ pub struct EvictFifo {
     pub strategy: Strategy,
     /// Occupancy of the whole window to reach, in tokens; absent: half of the window.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 4_000_000))]
+    #[schemars(range(min = 0, max = 4_000_000), extend("x-model" = "tokens in view afterwards"))]
     pub target_tokens: Option<u64>,
     /// Whether the evicted messages are summarized.
     #[serde(default = "yes")]
@@ -41,14 +42,18 @@ fn yes() -> bool {
 impl Arguments for EvictFifo {
     const CARD: Card = Card {
         title: "Move old messages to recall",
-        description: "Move the oldest messages of the queue into recall storage until the window holds at most `target_tokens`, and fold \
-                    them into the summary.",
+        description: "Make room: move the oldest messages out of view, into recall storage and the summary.",
         example: r#"{"target_tokens": 2000}"#,
         result: &[
             ("evicted_count", "integer", "messages that left the window"),
             ("new_summary_tokens", "integer", "tokens of the summary afterwards"),
             ("after_occupancy", "integer", "tokens of the whole window afterwards"),
         ],
+        told: |result| {
+            let moved = told::counted(told::number(result, "evicted_count"), "message");
+            let after = told::number(result, "after_occupancy");
+            format!("{moved} moved out of view; {after} tokens are in view.")
+        },
         ..Card::NEW
     };
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::spec::{Access, Arguments, COST, Card, Command, Spec};
+use super::told;
 use crate::error::{Code, Error, Result};
 use crate::memory::core::{Block, Core};
 use crate::policy::{Ctx, Step, Stop};
@@ -15,13 +16,14 @@ use crate::trust::check_name;
 #[serde(deny_unknown_fields)]
 pub struct FetchCore {
     /// Name of the block.
+    #[schemars(extend("x-model" = ""))]
     pub block_id: String,
 }
 
 impl Arguments for FetchCore {
     const CARD: Card = Card {
         title: "Read core memory",
-        description: "Read a block of working memory with its revision and token cost.",
+        description: "Read a block of working memory.",
         idempotent: true,
         of_blocks: true,
         example: r#"{"block_id": "human"}"#,
@@ -33,6 +35,7 @@ impl Arguments for FetchCore {
             ("role", "string", "what the block is for"),
             ("pinned", "boolean", "whether it stays when room is needed"),
         ],
+        told: |result| told::text(result, "content").to_owned(),
         ..Card::NEW
     };
 

@@ -3,9 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::patch_agent::check_room;
 use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
+use crate::memory::core::Offered;
 use crate::memory::event::named;
 use crate::memory::message::{Kind, Message, Role};
 use crate::memory::run::{OpenRun, RunReason};
@@ -21,6 +23,9 @@ pub struct HoldRun {
     pub owner: String,
     /// Time for which a lease is valid without renewal, in milliseconds.
     pub lease_ms: u64,
+    /// The tools for which the run reserves tokens of the window; `None` if they are reserved
+    /// already, or if the run offers no tools.
+    pub reserve: Option<Offered>,
 }
 
 /// Ends a run: releases the lease, ends the heartbeat chain, and records the reason in the audit
@@ -40,7 +45,8 @@ pub struct EndRun {
 }
 
 /// Result that is stored for a tool call that was never made, because its run ended first.
-const CUT_OFF: &str = "{\"error\":\"RUN_CUT_OFF\",\"detail\":\"the run ended before this call was made: nothing happened\"}";
+const CUT_OFF: &str =
+    "Error RUN_CUT_OFF: the run ended before this call was made, so nothing happened.";
 
 impl Command for HoldRun {
     const SPEC: Spec = Spec::command("hold_run", Access::Signal);
@@ -73,6 +79,10 @@ impl HoldRun {
             draft.lose_prompt();
         }
         draft.after.run = Some(OpenRun { until_ms, ..begun });
+        if let Some(tools) = &self.reserve {
+            draft.reserve(tools);
+            check_room(&draft.after)?;
+        }
         Ok(())
     }
 
@@ -132,8 +142,8 @@ fn busy(run: &OpenRun, now: u64) -> Error {
     .with("retry_after_ms", ms)
 }
 
-/// Closes a run: stores the result [`CUT_OFF`] for each call without a result, ends the heartbeat
-/// chain, and records the reason in the audit row.
+/// Closes a run: releases the tokens of its tools, stores the result [`CUT_OFF`] for each call
+/// without a result, ends the heartbeat chain, and records the reason in the audit row.
 fn close(
     draft: &mut Draft<'_>,
     run: &OpenRun,
@@ -161,6 +171,7 @@ fn close(
     details.insert("calls_cut_off".into(), cut_off.into());
     draft.run_event("end", details);
     draft.after.run = None;
+    draft.after.reserved = None;
 }
 
 /// Returns the ids of the run's calls that no message answers, oldest first.

@@ -10,6 +10,7 @@ use super::given_chunk::Chunk;
 use super::ingest_checks::{OWNER, message_ids, moment};
 use super::ingest_part::Part;
 use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::told;
 use crate::chunk::{self, LateChunking, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
@@ -30,6 +31,7 @@ use crate::trust::{TaintMode, rules_with_names, texts_of};
 pub struct IngestArchival {
     /// The caller's name for the document, e.g. its path. Another ingest with this name replaces
     /// the document.
+    #[schemars(extend("x-model" = ""))]
     pub doc_id: String,
     /// The document's chunks, in order: texts, or objects with a text. By default the server splits
     /// `document`.
@@ -60,6 +62,7 @@ pub struct IngestArchival {
     /// belongs to a chunk. With `chunks` the server checks the chunks against this text and does
     /// not store the text.
     #[serde(default)]
+    #[schemars(extend("x-model" = "the whole text"))]
     pub document: Option<String>,
     /// How the server splits `document`.
     #[serde(default)]
@@ -70,6 +73,7 @@ pub struct IngestArchival {
     pub freshness_ts: Option<String>,
     /// Removes the document instead: its chunks, their vectors and the edges from and to them.
     #[serde(default)]
+    #[schemars(extend("x-model" = "true: remove it"))]
     pub delete: bool,
     /// Where the document comes from; `message_ids` names messages that it was made from.
     #[serde(default)]
@@ -92,9 +96,7 @@ pub struct IngestArchival {
 impl Arguments for IngestArchival {
     const CARD: Card = Card {
         title: "Archive a document",
-        description: "Take a document into the archive so that search_archival finds its passages. Give its whole text as `document`, \
-                    or chunks, alone or with vectors that were made late (the whole document encoded, then pooled for each chunk). The \
-                    same `doc_id` again replaces the document; `delete` takes it away.",
+        description: "Archive a document so that search_archival finds it; the same doc_id replaces it.",
         destructive: true,
         idempotent: true,
         example: r#"{"doc_id": "tides.md", "chunks": ["The ferry leaves at ebb."]}"#,
@@ -103,6 +105,10 @@ impl Arguments for IngestArchival {
             ("inserted", "integer", "passages that were written"),
             ("vector_index_used", "boolean", "whether a search finds them through the index"),
         ],
+        told: |result| match result.get("inserted").and_then(Value::as_u64) {
+            Some(inserted) => format!("Archived {}.", told::counted(inserted, "passage")),
+            None => "Removed.".to_owned(),
+        },
         ..Card::NEW
     };
 

@@ -40,6 +40,11 @@ macro_rules! list {
                 match self { $(Self::$tool => schema_of::<$tool_file::$tool>(),)* }
             }
 
+            /// Returns the schema of the tool's arguments that a model is offered.
+            pub fn compact_schema(self) -> Value {
+                match self { $(Self::$tool => compact_schema_of::<$tool_file::$tool>(),)* }
+            }
+
             /// Decodes the tool's arguments; an error names the argument and the expected form.
             pub fn decode(self, arguments: Map<String, Value>) -> Result<Call> {
                 let arguments = without_nulls(arguments, || self.schema());

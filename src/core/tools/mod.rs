@@ -8,6 +8,7 @@ mod append_fifo;
 mod archive_page;
 mod branch_agent;
 mod bury_chain;
+mod compact;
 mod document_chunks;
 mod edit_core;
 mod evict_fifo;
@@ -39,6 +40,7 @@ mod send_message;
 mod spec;
 mod store_core;
 mod text_or_object;
+mod told;
 mod trace_memory;
 mod without_nulls;
 mod write_recall;
@@ -68,7 +70,8 @@ pub use record_prompt::RecordPrompt;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
 pub use search_recall::look_only;
 pub use send_message::Say;
-pub use spec::{Access, Card, Output, Spec, decode_as, schema_of};
+pub use spec::{Access, Card, Output, Spec, compact_schema_of, decode_as, schema_of};
+pub use told::told_error;
 
 list! {
     tools {

@@ -10,14 +10,16 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::archive::Archived;
-use crate::memory::change::Recount;
 use crate::memory::core::{
     Chain, Core, Counters, Expired, Forgotten, Offered, Queue, RecentRevisions, Summary, System,
+    WindowClock,
 };
 use crate::memory::event::EventType;
+use crate::memory::form::Form;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
+use crate::memory::local_time::{UTC, zone_of};
 use crate::memory::receipt;
-use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
+use crate::memory::tokens::{Encoding, TokenCounter};
 use crate::policy::{Ctx, Depends, Step, Stop, check_limits, retune};
 use crate::trust::Scope;
 use crate::window::{budget_for, recount, tokens};
@@ -34,6 +36,21 @@ pub struct NewAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Encoding,
+    /// How the window renders texts: `2` (default).
+    #[serde(default = "usual_form")]
+    #[schemars(extend("enum" = ["2"]))]
+    pub form: Form,
+    /// Time zone of the times in the window, by its name in the IANA database, e.g. `Europe/Oslo`.
+    #[serde(default = "usual_zone")]
+    pub zone: String,
+}
+
+fn usual_form() -> Form {
+    Form::Two
+}
+
+fn usual_zone() -> String {
+    UTC.to_owned()
 }
 
 /// Body of `PATCH /v1/agents/{agent}`; an absent attribute stays unchanged.
@@ -49,6 +66,14 @@ pub struct PatchAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Option<Encoding>,
+    /// How the window renders texts: `2`. The messages in the window are counted again.
+    #[serde(default)]
+    #[schemars(extend("enum" = ["2", null]))]
+    pub form: Option<Form>,
+    /// Time zone of the times in the window, by its name in the IANA database. Messages that are
+    /// already in the window keep their times.
+    #[serde(default)]
+    pub zone: Option<String>,
     /// Limits of the agent's chains of heartbeats; they also apply to a running chain.
     #[serde(default)]
     pub heartbeat: Option<HeartbeatPatch>,
@@ -80,6 +105,22 @@ fn check_system(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Refuses form 1, which only agents of earlier program versions have.
+fn check_form(form: Form) -> Result<()> {
+    match Form::CHOICES.contains(&form) {
+        true => Ok(()),
+        false => Err(Error::argument("form", "use 2; no agent is moved to form 1")),
+    }
+}
+
+fn check_zone(zone: &str) -> Result<()> {
+    if zone_of(zone).is_some() {
+        return Ok(());
+    }
+    let text = "no such time zone: use UTC or a name of the IANA database, e.g. Europe/Oslo";
+    Err(Error::argument("zone", text))
+}
+
 /// Checks that the offered tools have both a digest and a token count, or neither.
 fn check_tools(tools: &Offered) -> Result<()> {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
@@ -108,7 +149,7 @@ fn check_tools(tools: &Offered) -> Result<()> {
 /// Checks that the system text and the offered tools leave room below the window's flush mark.
 /// Without such room, every message would be evicted immediately.
 pub(super) fn check_room(core: &Core) -> Result<()> {
-    let (system, tools) = (core.system.token_estimate, core.tools.token_estimate);
+    let (system, tools) = (core.system.token_estimate, core.offered().token_estimate);
     if system + tools < core.token_budget.flush {
         return Ok(());
     }
@@ -128,18 +169,33 @@ pub(super) fn check_room(core: &Core) -> Result<()> {
 }
 
 impl NewAgent {
+    /// Returns the settings of an agent with a window of this size and the usual form and zone.
+    pub fn with_window(context_window: u64) -> Self {
+        Self {
+            context_window,
+            system: String::new(),
+            encoding: Encoding::default(),
+            form: usual_form(),
+            zone: usual_zone(),
+        }
+    }
+
     /// Checks the rules for arguments that their types do not express.
     pub fn checked(self) -> Result<Self> {
         check_window(self.context_window)?;
         check_system(&self.system)?;
+        check_form(self.form)?;
+        check_zone(&self.zone)?;
         Ok(self)
     }
 
-    /// Whether an existing agent already has the window, system text and encoding of this body.
+    /// Whether an existing agent already has the settings of this body.
     pub fn describes(&self, core: &Core) -> bool {
         core.context_window == self.context_window
             && core.system.content == self.system
             && core.encoding == self.encoding
+            && core.form == self.form
+            && core.window_clock.as_ref().is_some_and(|clock| clock.zone == self.zone)
     }
 }
 
@@ -162,6 +218,8 @@ pub fn new_core(
         schema_version: SCHEMA_VERSION,
         context_window: body.context_window,
         encoding: body.encoding,
+        form: body.form,
+        window_clock: (body.form != Form::One).then(|| WindowClock::of(body.zone.clone())),
         token_budget: budget_for(body.context_window),
         system: System { content: body.system.clone(), token_estimate: 0, changed_at_version: 1 },
         working_blocks: Vec::new(),
@@ -176,6 +234,8 @@ pub fn new_core(
             changed_at_version: 0,
             tainted_seq: 0,
             outside_seq: 0,
+            opened_on: None,
+            said: None,
         },
         open_calls: Some(Vec::new()),
         notices: Vec::new(),
@@ -196,6 +256,7 @@ pub fn new_core(
         learned: Vec::new(),
         tool_sets: Vec::new(),
         tools: Offered::default(),
+        reserved: None,
         branch: None,
         released: Vec::new(),
         salt: String::new(),
@@ -225,19 +286,17 @@ impl Command for PatchAgent {
             draft.after.system =
                 System { content: system.clone(), token_estimate: 0, changed_at_version: version };
         }
-        if let Some(encoding) = self.encoding.filter(|e| *e != ctx.core.encoding) {
-            draft.after.encoding = encoding;
-            let queue = ctx.queue()?;
-            let counted: Vec<Recount> = queue
-                .iter()
-                .filter(|m| m.kind.queued())
-                .map(|m| Recount {
-                    key: m.key.clone(),
-                    token_estimate: message_cost(ctx.around.counter, &m.rendered()),
-                })
-                .collect();
-            let total = counted.iter().map(|r| r.token_estimate).sum();
-            draft.recounted(counted, total);
+        let encoding = self.encoding.filter(|encoding| *encoding != ctx.core.encoding);
+        let form = self.form.filter(|form| *form != ctx.core.form);
+        if let Some(zone) = &self.zone {
+            draft.set_zone(zone);
+        }
+        if encoding.is_some() || form.is_some() {
+            draft.after.encoding = self.encoding.unwrap_or(draft.after.encoding);
+            if let Some(form) = form {
+                draft.set_form(form);
+            }
+            draft.recount_queue(ctx.queue()?);
         }
         if let Some(patch) = &self.heartbeat {
             let limits = patch.on(ctx.core.heartbeat.limits);
@@ -264,6 +323,8 @@ impl PatchAgent {
     pub fn checked(self) -> Result<Self> {
         self.context_window.map_or(Ok(()), check_window)?;
         self.system.as_deref().map_or(Ok(()), check_system)?;
+        self.form.map_or(Ok(()), check_form)?;
+        self.zone.as_deref().map_or(Ok(()), check_zone)?;
         if let Some(patch) = &self.heartbeat {
             check_limits(&patch.on(HeartbeatLimits::default()))?;
         }
@@ -271,10 +332,12 @@ impl PatchAgent {
         let nothing = self.context_window.is_none()
             && self.system.is_none()
             && self.encoding.is_none()
+            && self.form.is_none()
+            && self.zone.is_none()
             && self.tools.is_none()
             && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
         if nothing {
-            let text = "give context_window, system, encoding, heartbeat or tools";
+            let text = "give context_window, system, encoding, form, zone, heartbeat or tools";
             return Err(Error::argument("body", text));
         }
         Ok(self)

@@ -3,15 +3,19 @@
 
 use std::ops::Range;
 
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::search_recall::SearchRecall;
+use super::told;
+use crate::clock::unix_ms_of;
 use crate::error::Result;
 use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_TAIL_CHARS_MAX, TEXT_BYTES_MAX};
 use crate::memory::core::Core;
+use crate::memory::local_time::{LocalTime, zone_of};
 use crate::memory::message::{Message, Role, is_summary};
 use crate::memory::page::{PageItem, plain};
-use crate::policy::{Draft, Surroundings, part_of, preview};
+use crate::policy::{Draft, Surroundings, part_of, preview, time_of_message};
 use crate::search::{Entries, Order, Partner, RecallQuery, part_names, passages};
 use crate::trust::TaintReport;
 
@@ -21,6 +25,9 @@ const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 
 /// Number of tokens that a page shows of a message that the window shows, too.
 const IN_WINDOW_TOKENS: u64 = 16;
+/// Number of tokens that a page reserves for each result in addition to the result's lines: the
+/// line with the day, and line ends.
+const DAY_LINE_TOKENS: u64 = 10;
 
 /// The data from which a page is built.
 pub(super) struct PageOf<'a> {
@@ -117,7 +124,8 @@ impl<'a> PageOf<'a> {
             let mut copies =
                 self.entries.copies.iter().filter(|c| c.of == item.id && c.seq >= self.head_seq);
             let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
-            let cost = draft.copy_cost(message, excerpt.as_ref());
+            let is_first = !page.iter().any(|one| matches!(one.state, State::Fits));
+            let cost = draft.copy_cost(message, excerpt.as_ref(), is_first);
             let mut rest = room;
             let state = match copy {
                 _ if held.is_some() => State::Held(held.unwrap_or_default()),
@@ -145,7 +153,7 @@ impl<'a> PageOf<'a> {
             let mut one = PageResult { message, item, excerpt, state, cut: None, tainted };
             if counted {
                 let count = |text: &str| self.around.counter.count(text);
-                let tokens = count(&self.result_of(&one, None).to_string());
+                let tokens = DAY_LINE_TOKENS + count(&told::lines_of(&self.result_of(&one, None)));
                 if tokens > left && !page.is_empty() {
                     break;
                 }
@@ -201,6 +209,18 @@ impl<'a> PageOf<'a> {
         (results.collect(), told || !copies.is_empty())
     }
 
+    /// Returns the time of a message in the agent's zone. A quarantined message has the time at
+    /// which the server appended it.
+    fn time_of(&self, message: &Message, is_held: bool) -> String {
+        let clock = self.core.window_clock.as_ref();
+        let zone = clock.and_then(|clock| zone_of(&clock.zone)).unwrap_or(TimeZone::UTC);
+        let time = match is_held {
+            true => LocalTime::at(unix_ms_of(&message.created_at).unwrap_or_default(), &zone),
+            false => time_of_message(message, &zone),
+        };
+        time.to_string()
+    }
+
     fn result_of(&self, one: &PageResult<'a>, copied: Option<u64>) -> Value {
         let message = one.message;
         let text = one.cut.as_deref().unwrap_or_else(|| one.text());
@@ -210,7 +230,9 @@ impl<'a> PageOf<'a> {
             "receipt": {"seq": message.seq, "digest": message.digest, "chain": message.chain},
         });
         // The sender of a quarantined text may also have chosen the name and `said_at`.
-        if !matches!(one.state, State::Held(_)) {
+        let is_held = matches!(one.state, State::Held(_));
+        value["time"] = self.time_of(message, is_held).into();
+        if !is_held {
             for name in ["name", "said_at"] {
                 if let Some(told) = message.meta.get(name) {
                     value[name] = told.clone();
@@ -220,7 +242,7 @@ impl<'a> PageOf<'a> {
         if !one.tainted.is_empty() {
             value["tainted"] = json!(one.tainted);
         }
-        if matches!(one.state, State::Held(_)) {
+        if is_held {
             value["quarantined"] = true.into();
         }
         if let Some(part) = &one.excerpt {

@@ -7,9 +7,8 @@ use super::append_fifo::{CallKind, Function, Parts, ToolCall, checked_parts, met
 use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PREVIEW_TOKENS_MIN};
-use crate::memory::message::{Kind, Role, rendered};
+use crate::memory::message::{Kind, Role};
 use crate::memory::run::{self, Usage};
-use crate::memory::tokens::message_cost;
 use crate::policy::{Ctx, Draft, PromptOutcome, Step, Stop, Surroundings, preview};
 use crate::window::{Section, open_call, summary_tokens_max, tokens};
 
@@ -95,10 +94,9 @@ impl RecordAnswer {
         // The answer's cost includes the placeholders for the missing results of its calls.
         let calls = parts.tool_calls.iter().flatten();
         let open: u64 =
-            calls.map(|call| open_call(around.counter, &call.id, 0).token_estimate).sum();
-        let cost = |text: &str| {
-            message_cost(around.counter, &rendered(Role::Assistant, text, &meta)) + open
-        };
+            calls.map(|call| open_call(around.counter, &call.id, 0, None).token_estimate).sum();
+        let stamped = draft.clone();
+        let cost = |text: &str| stamped.turn_cost(Role::Assistant, text, &meta) + open;
         let now = tokens(&draft.after);
         // The tokens of the offered tools are not counted here, because the length of the answer
         // was already limited to the room that the tools leave.

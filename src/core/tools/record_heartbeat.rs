@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::text_or_object::text_or_object;
+use super::told;
 use crate::error::{Code, Error, Result};
 use crate::policy::{BeatResult, Ctx, Intent, Step, Stop};
 use crate::trust::check_name;
@@ -16,6 +17,7 @@ use crate::trust::check_name;
 #[serde(deny_unknown_fields)]
 pub struct RecordHeartbeat {
     /// The model's wish: `continue` or `yield`, or an object with a note.
+    #[schemars(extend("x-model" = ""))]
     pub state: State,
 }
 
@@ -64,8 +66,7 @@ impl<'de> Deserialize<'de> for State {
 impl Arguments for RecordHeartbeat {
     const CARD: Card = Card {
         title: "Go on thinking",
-        description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
-                    give control back (`yield`). A chain of such calls ends at its caps of depth, time and tokens.",
+        description: "Take the next step at once (continue), or wait for the next event (yield).",
         in_chat: true,
         example: r#"{"state": "continue"}"#,
         result: &[
@@ -73,6 +74,10 @@ impl Arguments for RecordHeartbeat {
             ("duration_ms", "integer", "how long the chain has lasted"),
             ("terminated_reason", "string?", "why it ended, if it did"),
         ],
+        told: |result| match told::text(result, "terminated_reason") {
+            "" => "Go on.".to_owned(),
+            reason => format!("The chain of steps ended: {reason}."),
+        },
         ..Card::NEW
     };
 

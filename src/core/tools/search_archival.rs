@@ -10,6 +10,7 @@ use super::archive_page::Listed;
 use super::ingest_checks::{check_vector, moment};
 use super::result_page::{ResultPage, query_hash};
 use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use super::told;
 use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
 use crate::limits::{DIMENSION_MAX, DOC_ID_BYTES_MAX, N_PROBE_MAX, NEAR_FETCH, NEAR_FETCH_MAX};
@@ -48,6 +49,7 @@ pub struct SearchArchival {
     pub query_vector: Option<Vec<f64>>,
     /// The question in words.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub query_text: Option<String>,
     /// How to search: `text` by words, `vector` by meaning, `hybrid` by both. By default the server
     /// chooses what suits the archive.
@@ -64,10 +66,11 @@ pub struct SearchArchival {
     pub order: Order,
     /// Passages over all pages at most.
     #[serde(default = "usual_limit")]
-    #[schemars(range(min = 1, max = 40))]
+    #[schemars(range(min = 1, max = 40), extend("x-model" = ""))]
     pub limit: u64,
     /// `next_page_token` of an earlier answer, to continue its results; send the same arguments.
     #[serde(default)]
+    #[schemars(extend("x-model" = "for the next page"))]
     pub page_token: Option<String>,
     /// Lists of the vector index to search; more lists find more and take longer. By default the
     /// number that measurements showed to be enough.
@@ -76,9 +79,11 @@ pub struct SearchArchival {
     pub n_probe: Option<u32>,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = "true: see the results at once"))]
     pub heartbeat: bool,
     /// Conditions on the passages.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub filter: Option<Filter>,
 }
 
@@ -104,6 +109,7 @@ pub struct Filter {
     pub source: Option<String>,
     /// The document of the passages.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub doc_id: Option<String>,
     /// Only passages of this moment or newer: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     #[serde(default)]
@@ -117,8 +123,7 @@ fn usual_limit() -> u64 {
 impl Arguments for SearchArchival {
     const CARD: Card = Card {
         title: "Search the archive",
-        description: "Find the passages of archived documents that answer a question, in words (`query_text`), as a vector, or both. \
-                    A page holds at most 512 tokens; `next_page_token` continues with the rest.",
+        description: "Find the passages of archived documents that answer a question.",
         in_chat: true,
         example: r#"{"query_text": "when does the ferry leave"}"#,
         result: &[
@@ -126,6 +131,7 @@ impl Arguments for SearchArchival {
             ("tokens_added", "integer", ADDED),
             ("next_page_token", "string?", NEXT),
         ],
+        told: told::passages,
         ..Card::NEW
     };
 

@@ -12,6 +12,7 @@ use super::proposal::proposals;
 use super::recall_page::{PageOf, PageResult};
 use super::result_page::stored;
 use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use super::told;
 use crate::conveyance::Path;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT};
@@ -33,10 +34,11 @@ const RECALL_PAGE_TOKENS: (u64, u64) = (64, 16_384);
 #[serde(deny_unknown_fields)]
 pub struct SearchRecall {
     /// Words to look for; a phrase in "quotes" ranks above its words scattered.
+    #[schemars(extend("x-model" = ""))]
     pub query: String,
     /// Results of this page at most.
     #[serde(default = "usual_limit")]
-    #[schemars(range(min = 1, max = 20))]
+    #[schemars(range(min = 1, max = 20), extend("x-model" = ""))]
     pub limit: u64,
     /// How to search: `text` by words, `vector` by meaning, `hybrid` by both; `auto` uses what is
     /// available.
@@ -57,9 +59,11 @@ pub struct SearchRecall {
     /// Only messages from this moment on: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ. A message counts by
     /// its `said_at` if that is a date, else by the time it was appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-model" = "YYYY-MM-DD"))]
     pub after: Option<String>,
     /// Only messages before this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-model" = ""))]
     pub before: Option<String>,
     /// Tokens of this page's results at most. With `rehydrate`, a window with less room than this
     /// gets no page.
@@ -88,21 +92,12 @@ pub struct SearchRecall {
     pub rehydrate: bool,
     /// Whether to be called again at once.
     #[serde(default)]
+    #[schemars(extend("x-model" = "true: see the results at once"))]
     pub heartbeat: bool,
     /// `next_page_token` of an earlier answer, to continue its results; send the same query.
     #[serde(default)]
+    #[schemars(extend("x-model" = "for the next page"))]
     pub page_token: Option<String>,
-}
-
-/// Returns the positions of the queue's messages that a search looks at. The search of a run leaves
-/// out the messages of the run, because the question itself would be the best result.
-fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
-    let queue = &ctx.core.queue;
-    let run = ctx.core.run.as_ref().filter(|_| ctx.around.capture.is_some());
-    match queue.count {
-        0 => queue.head_seq..queue.head_seq,
-        _ => queue.head_seq..run.map_or(queue.next_seq, |run| run.cause_seq),
-    }
 }
 
 /// Sets the arguments of a search of recall storage so that it changes nothing, unless the caller
@@ -125,6 +120,17 @@ fn yes() -> bool {
     true
 }
 
+/// Returns the positions of the queue's messages that a search looks at. The search of a run leaves
+/// out the messages of the run, because the question itself would be the best result.
+fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
+    let queue = &ctx.core.queue;
+    let run = ctx.core.run.as_ref().filter(|_| ctx.around.capture.is_some());
+    match queue.count {
+        0 => queue.head_seq..queue.head_seq,
+        _ => queue.head_seq..run.map_or(queue.next_seq, |run| run.cause_seq),
+    }
+}
+
 /// A result list and the part of it that this call shows.
 struct List<'a> {
     items: Vec<PageItem>,
@@ -141,8 +147,7 @@ struct List<'a> {
 impl Arguments for SearchRecall {
     const CARD: Card = Card {
         title: "Search recall",
-        description: "Find earlier messages by a question, words or a \"quoted phrase\". What fits comes back into the conversation as marked \
-                    copies, of a long message the passage that matters; what is still in view is only named. `next_page_token` continues with the rest.",
+        description: "Find earlier messages by a question, by words or by a \"quoted phrase\".",
         in_chat: true,
         example: r#"{"query": "blue boat"}"#,
         result: &[
@@ -159,6 +164,7 @@ impl Arguments for SearchRecall {
             ("tokens_added", "integer", ADDED),
             ("next_page_token", "string?", NEXT),
         ],
+        told: told::recalled,
         ..Card::NEW
     };
 

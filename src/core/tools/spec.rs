@@ -5,6 +5,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::{compact, told};
 use crate::conveyance::Path;
 use crate::error::{Error, Result};
 use crate::policy::{Ctx, Depends, Step, Stop};
@@ -122,6 +123,8 @@ pub struct Card {
     pub example: &'static str,
     /// Attributes of the tool's result.
     pub result: &'static [Output],
+    /// Returns the text in which a model reads the tool's result.
+    pub told: fn(&Map<String, Value>) -> String,
 }
 
 impl Card {
@@ -136,6 +139,7 @@ impl Card {
         of_blocks: false,
         example: "{}",
         result: &[],
+        told: told::as_json,
     };
 }
 
@@ -152,6 +156,19 @@ pub(super) trait Arguments: Command + DeserializeOwned + JsonSchema {
 /// Returns the JSON Schema (2020-12) of a tool's arguments: a closed object with inlined
 /// sub-schemas.
 pub fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = marked_schema_of::<T>();
+    compact::unmark(&mut schema);
+    schema
+}
+
+/// Returns the schema that a model is offered: only the arguments that a model needs, with few
+/// words, because a model reads the schema on every turn.
+pub fn compact_schema_of<T: JsonSchema>() -> Value {
+    compact::compact(&marked_schema_of::<T>())
+}
+
+/// Returns the schema of a tool's arguments with the marks of the arguments for models.
+fn marked_schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;

@@ -21,11 +21,14 @@ const JUSTIFICATION_BYTES_MAX: usize = 400;
 #[serde(deny_unknown_fields)]
 pub struct StoreCore {
     /// Name of the block, e.g. `human`; made if it does not exist.
+    #[schemars(extend("x-model" = "name, e.g. human"))]
     pub block_id: String,
     /// The text.
+    #[schemars(extend("x-model" = ""))]
     pub content: String,
     /// How to write the block.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub policy: Policy,
 }
 
@@ -35,10 +38,12 @@ pub struct StoreCore {
 pub struct Policy {
     /// `replace` (default), `append` (adds a line), or `delete`.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub mode: Mode,
     /// Pin or unpin the block; all pinned blocks together may take a quarter of the window. Absent:
     /// unchanged.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub pinned: Option<bool>,
     /// Purpose of the block; absent: unchanged.
     #[serde(default)]
@@ -46,6 +51,7 @@ pub struct Policy {
     /// Why this belongs into working memory, in one sentence: required for text from outside that
     /// looks like an order. Never shown to the model.
     #[serde(default)]
+    #[schemars(extend("x-model" = "why a text from outside belongs in view"))]
     pub justification: Option<String>,
 }
 
@@ -68,8 +74,7 @@ pub(super) const ROLE_DEFAULT: &str = "note";
 impl Arguments for StoreCore {
     const CARD: Card = Card {
         title: "Write core memory",
-        description: "Write a block of working memory that stays in view. Use it for facts, preferences and plans that must not be \
-                    evicted; mode `append` adds a line, `delete` removes the block.",
+        description: "Keep a fact, preference or plan in view: write, extend or delete a named block of working memory.",
         destructive: true,
         in_chat: true,
         of_blocks: true,
@@ -79,6 +84,7 @@ impl Arguments for StoreCore {
             ("_rev", "string", "revision of the memory"),
             ("token_estimate", "integer", COST),
         ],
+        told: |_| "Done.".to_owned(),
         ..Card::NEW
     };
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::result_page::{ResultPage, items_of, query_hash, stored};
 use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use super::told;
 use crate::chunk::{self, Leaf};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_TOKENS_MAX, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
@@ -22,10 +23,11 @@ use crate::trust::{Follow, Trace, TraceQuery, TraceStep, Vertex, VertexId, nothi
 pub struct TraceMemory {
     /// Where to begin: the `id` of a message or passage as a search shows it, the `seq` of a
     /// message as text, or `agent`.
+    #[schemars(extend("x-model" = "id or seq of a result"))]
     pub from: String,
     /// Relations to follow; all relations by default.
     #[serde(default)]
-    #[schemars(length(max = 9))]
+    #[schemars(length(max = 9), extend("x-model" = ""))]
     pub follow: Vec<Follow>,
     /// Number of steps from the start.
     #[serde(default = "usual_depth")]
@@ -59,9 +61,7 @@ fn usual_limit() -> u64 {
 impl Arguments for TraceMemory {
     const CARD: Card = Card {
         title: "Follow what is joined",
-        description: "See what something in memory is joined to: what was said around a message, which passages an answer cites and \
-                    which answers cite a passage, what a passage or summary was made from, where an evicted message went. Begin with an \
-                    `id` or `seq` that a search showed, or with `agent`. A page holds at most 512 tokens.",
+        description: "Follow a search result to what was said around it, its sources and its citations.",
         example: r#"{"from": "17", "follow": ["cites", "around"]}"#,
         result: &[
             (
@@ -72,6 +72,7 @@ impl Arguments for TraceMemory {
             ("tokens_added", "integer", ADDED),
             ("next_page_token", "string?", NEXT),
         ],
+        told: told::traced,
         ..Card::NEW
     };
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::append_fifo::{Parts, checked_parts, meta_of};
 use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::told;
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, RECALL_ENTRIES_MAX};
 use crate::memory::message::{Role, SUMMARY};
@@ -16,7 +17,7 @@ use crate::policy::{Ctx, Step, Stop};
 #[serde(deny_unknown_fields)]
 pub struct WriteRecall {
     /// Entries to store, in order; at least one.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), extend("x-model" = ""))]
     pub entries: Vec<Entry>,
 }
 
@@ -25,6 +26,7 @@ pub struct WriteRecall {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The text.
+    #[schemars(extend("x-model" = ""))]
     pub content: String,
     /// Role of the speaker; the model itself by default.
     #[serde(default = "assistant")]
@@ -58,13 +60,17 @@ impl Entry {
 impl Arguments for WriteRecall {
     const CARD: Card = Card {
         title: "Write to recall",
-        description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
+        description: "Save texts that can be found later, without keeping them in view.",
         in_chat: true,
         example: r#"{"entries": [{"content": "The boat lies at pier 4."}]}"#,
         result: &[
             ("inserted_ids", "array", "ids of the entries, in order"),
             ("total_tokens", "integer", "tokens they would cost in the window"),
         ],
+        told: |result| {
+            let ids = result.get("inserted_ids").and_then(Value::as_array).map_or(0, Vec::len);
+            format!("Saved {}.", told::counted(ids as u64, "text"))
+        },
         ..Card::NEW
     };
 

@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::admit::Scope;
 use super::taint::{chunk_place, from_outside};
 use crate::error::{Error, Result};
-use crate::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
-use crate::memory::archive::{Parent, Span};
+use crate::limits::{DOC_ID_BYTES_MAX, NAME_BYTES_MAX, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use crate::memory::archive::{Parent, Span, parted_handle, passage_key};
 
-/// Maximum length of a start vertex's id, in bytes: the collection's name with `/` (14) and the key
-/// (254).
-const TRACE_FROM_BYTES_MAX: usize = 14 + 254;
+/// Maximum length of the start of a trace, in bytes, which is the maximum length of a handle: the
+/// document's name, `#`, and the chunk's name.
+const TRACE_FROM_BYTES_MAX: usize = DOC_ID_BYTES_MAX + 1 + NAME_BYTES_MAX;
 
 /// Relations that a trace follows, in one direction or both.
 #[derive(
@@ -101,8 +101,9 @@ pub enum VertexId {
 }
 
 impl VertexId {
-    /// Parses the start of a trace: the `seq` of a message, the id of a message or passage as a
-    /// search shows it, a document id (`collection/key`), or `agent`.
+    /// Parses the start of a trace: the `seq` of a message (`17` or `#17`), the handle
+    /// (`document#chunk`) of a passage, the id of a message or passage as a search shows it, a
+    /// document id (`collection/key`), or `agent`.
     pub fn parse(text: &str, scope: &Scope) -> Result<Self> {
         let odd = || {
             Error::argument(
@@ -120,6 +121,10 @@ impl VertexId {
         if text == "agent" {
             return Ok(Self::Agent(scope.key().to_owned()));
         }
+        if let Some((doc_id, chunk_id)) = parted_handle(text) {
+            return Ok(Self::Chunk(passage_key(scope.key(), doc_id, chunk_id)));
+        }
+        let text = text.strip_prefix('#').unwrap_or(text);
         if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
             return text.parse().map(Self::Seq).map_err(|_| odd());
         }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::section::Item;
 use super::{Section, Tokens, tokens};
 use crate::memory::core::Core;
+use crate::memory::form::Form;
 use crate::memory::message::Message;
 use crate::memory::receipt;
 
@@ -30,7 +31,7 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
     for section in Section::ALL {
         for item in (section.spec().items)(core, queue) {
             listed.push(entry(section, &item));
-            messages.push(item.message);
+            show(item, &mut messages);
         }
     }
     let messages_digest =
@@ -40,9 +41,23 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
     Window { messages, tokens: tokens(core), manifest, context_digest }
 }
 
+/// Adds an item's message, or appends its text to the message before.
+fn show(item: Item, messages: &mut Vec<Value>) {
+    if let (true, Some(Value::String(text))) =
+        (item.joins, messages.last_mut().map(|last| &mut last["content"]))
+    {
+        text.push_str(item.message["content"].as_str().unwrap_or_default());
+    } else {
+        messages.push(item.message);
+    }
+}
+
 fn entry(section: Section, item: &Item) -> Value {
     let mut entry = json!({"section": section.name(), "id": item.id, "seq": item.seq,
         "role": item.message["role"], "tokens": item.tokens, "digest": item.digest, "why": item.why});
+    if item.joins {
+        entry["joins"] = true.into();
+    }
     if !item.tainted.is_empty() {
         entry["tainted"] = json!(item.tainted);
     }
@@ -55,13 +70,16 @@ fn manifest(core: &Core, messages_digest: String, items: Vec<Value>) -> Map<Stri
     manifest.insert("version".into(), core.version.into());
     manifest.insert("_rev".into(), core.rev.as_str().into());
     manifest.insert("encoding".into(), json!(core.encoding));
+    if core.form != Form::One {
+        manifest.insert("form".into(), json!(core.form));
+    }
     manifest.insert("policy".into(), json!(core.token_budget));
     manifest.insert("chain".into(), json!(core.chain));
     manifest.insert("head_seq".into(), core.queue.head_seq.into());
     manifest.insert("next_seq".into(), core.queue.next_seq.into());
     manifest.insert("messages_digest".into(), messages_digest.into());
-    if core.tools.token_estimate > 0 {
-        manifest.insert("tools".into(), json!(core.tools));
+    if core.offered().token_estimate > 0 {
+        manifest.insert("tools".into(), json!(core.offered()));
     }
     manifest.insert("items".into(), Value::Array(items));
     manifest

@@ -26,6 +26,8 @@ pub struct QueueItem {
     pub calls: Vec<String>,
     /// Id of the tool call that the message answers.
     pub answers: Option<String>,
+    /// Whether the window shows the message as a part of the message before.
+    pub joins: bool,
     /// Whether the message begins an exchange: a user's message or an event.
     pub begins: bool,
 }
@@ -66,6 +68,7 @@ impl From<&Message> for QueueItem {
             bytes: message.content.len(),
             calls: message.tool_call_ids().map(str::to_owned).collect(),
             answers: message.answers().map(str::to_owned),
+            joins: message.kind == Kind::Copy && message.frame_tokens == 0,
             begins: message.kind == Kind::Event || message.role == Role::User,
         }
     }
@@ -129,6 +132,9 @@ pub fn allowed_cuts(items: &[QueueItem], hold_open: bool) -> Vec<bool> {
     let newest_from = items.len().saturating_sub(OPEN_CALL_ROWS_MAX);
     let mut allowed = vec![true; items.len() + 1];
     for (at, item) in items.iter().enumerate().rev() {
+        if item.joins {
+            allowed[at] = false;
+        }
         if let Some(id) = &item.answers {
             answered_at.entry(id).or_insert(at);
         }

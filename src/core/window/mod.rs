@@ -2,6 +2,7 @@
 
 mod assemble;
 mod budget;
+mod clock;
 mod evict;
 pub(crate) mod notices;
 mod pins;
@@ -17,6 +18,7 @@ pub use budget::{
     OLD_SUMMARY_PERCENT, Pressure, Tokens, budget_for, escape_old, pressure, recount,
     summary_tokens_max, summary_tokens_min, tokens,
 };
+pub use clock::opening_tokens;
 pub use evict::{Bounds, Plan, QueueItem, allowed_cuts, plan};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use queue::open_call;
@@ -36,4 +38,5 @@ section::sections! {
     Summary: summary,
     Queue: queue,
     Notices: notices,
+    Clock: clock,
 }

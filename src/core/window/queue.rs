@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
+use super::clock::{opening, opening_tokens};
 use super::section::{Item, Spec};
 use crate::memory::core::OpenCall;
-use crate::memory::message::{Message, Role, rendered, tainted};
+use crate::memory::form::Form;
+use crate::memory::message::{Message, Role, tainted};
+use crate::memory::shown::ShownMessage;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// Content of the placeholder message for a tool call's missing result.
@@ -18,7 +21,7 @@ pub(super) const SECTION: Spec = Spec {
     gauge: "token.fifo",
     help: "Tokens of queued messages in the window last written",
     kept: None,
-    tokens: |core| core.queue.tokens + core.open_call_tokens(),
+    tokens: |core| core.queue.tokens + core.open_call_tokens() + opening_tokens(core),
     // Counts only the tokens of the placeholders. The queue's messages are stored outside the core;
     // their tokens are counted by the code that changes an agent's encoding.
     recount: |counter, core| {
@@ -28,13 +31,17 @@ pub(super) const SECTION: Spec = Spec {
     },
     items: |core, queue| {
         let shown = queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq);
-        with_results(shown.collect(), core.open_calls.as_deref().unwrap_or_default())
+        let mut items: Vec<Item> = opening(core).into_iter().collect();
+        let open_calls = core.open_calls.as_deref().unwrap_or_default();
+        items.append(&mut with_results(core.form, shown.collect(), open_calls));
+        items
     },
     restore: |past, core| {
         core.queue.head_seq = past.window.head_seq;
         core.queue.next_seq = past.window.next_seq;
         core.queue.tokens = past.queue.iter().map(|m| m.token_estimate).sum();
         core.queue.count = past.queue.len() as u64;
+        core.queue.opened_on.clone_from(&past.window.opened_on);
         core.open_calls.clone_from(&past.window.open_calls);
         None
     },
@@ -43,7 +50,7 @@ pub(super) const SECTION: Spec = Spec {
 /// Returns the queue's messages with each tool result moved directly after its call, because chat
 /// formats accept a result only there. The placeholder for a missing result follows the results of
 /// the other calls in the same message. All other messages keep their order.
-fn with_results(queue: Vec<&Message>, open_calls: &[OpenCall]) -> Vec<Item> {
+fn with_results(form: Form, queue: Vec<&Message>, open_calls: &[OpenCall]) -> Vec<Item> {
     // Maps the id of each call without a result so far to the index of the message that contains
     // the call. If several calls have the same id, the map keeps only the newest of them.
     let mut open: BTreeMap<&str, usize> = BTreeMap::new();
@@ -53,7 +60,7 @@ fn with_results(queue: Vec<&Message>, open_calls: &[OpenCall]) -> Vec<Item> {
         results.push(Vec::new());
         open.extend(message.tool_call_ids().map(|id| (id, at)));
         if let Some(call_at) = message.answers().and_then(|id| open.remove(id)) {
-            results[call_at].push(item(message));
+            results[call_at].push(item(form, message));
             moved[at] = true;
         }
     }
@@ -65,22 +72,24 @@ fn with_results(queue: Vec<&Message>, open_calls: &[OpenCall]) -> Vec<Item> {
     let mut ordered = Vec::with_capacity(queue.len());
     for (at, message) in queue.into_iter().enumerate() {
         if !moved[at] {
-            ordered.push(item(message));
+            ordered.push(item(form, message));
         }
         ordered.append(&mut results[at]);
     }
     ordered
 }
 
-fn item(message: &Message) -> Item {
+fn item(form: Form, message: &Message) -> Item {
+    let ShownMessage { message: shown, joins } = message.shown(form);
     Item {
         id: message.key.clone(),
         seq: Some(message.seq),
         tokens: message.token_estimate,
-        message: message.rendered(),
+        message: shown,
         digest: message.digest.clone(),
         why: "seq is at or after head_seq",
         tainted: tainted(&message.meta).into_iter().map(str::to_owned).collect(),
+        joins,
     }
 }
 
@@ -90,13 +99,12 @@ fn missing(call: &OpenCall) -> Item {
 }
 
 fn no_result(call: &str) -> Value {
-    let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(call))]);
-    rendered(Role::Tool, NO_RESULT, &meta)
+    json!({"role": Role::Tool.text(), "content": NO_RESULT, "tool_call_id": call})
 }
 
-/// Returns what the core stores about a tool call without a result: the call's id, the position of
-/// its message, and the cost of the placeholder message in tokens.
-pub fn open_call(counter: &dyn TokenCounter, id: &str, seq: u64) -> OpenCall {
+/// Returns what the core stores about a tool call without a result: the call's id, the position and
+/// day of its message, and the cost of the placeholder message in tokens.
+pub fn open_call(counter: &dyn TokenCounter, id: &str, seq: u64, day: Option<String>) -> OpenCall {
     let token_estimate = message_cost(counter, &no_result(id));
-    OpenCall { id: id.to_owned(), seq, token_estimate, replaced: false }
+    OpenCall { id: id.to_owned(), seq, token_estimate, replaced: false, day }
 }

@@ -49,6 +49,8 @@ pub(super) struct Item {
     pub(super) why: &'static str,
     /// Taint rules that the message's text matches.
     pub(super) tainted: Vec<String>,
+    /// Whether the text continues the message of the item before.
+    pub(super) joins: bool,
 }
 
 impl Item {
@@ -56,7 +58,16 @@ impl Item {
     /// rendered message.
     pub(super) fn new(id: &str, tokens: u64, message: Value, why: &'static str) -> Self {
         let digest = receipt::sha256(&receipt::canonical_json(&message));
-        Self { id: id.into(), seq: None, tokens, message, digest, why, tainted: Vec::new() }
+        Self {
+            id: id.into(),
+            seq: None,
+            tokens,
+            message,
+            digest,
+            why,
+            tainted: Vec::new(),
+            joins: false,
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The window's section of the system text. The section's cost includes the tokens with which a
 //! chat prompt starts the model's reply.
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::section::{Item, Spec};
 use crate::memory::core::Core;
-use crate::memory::message::{Role, rendered};
+use crate::memory::message::Role;
 use crate::memory::tokens::{REPLY_TOKENS, message_cost};
 
 pub(super) const SECTION: Spec = Spec {
@@ -30,5 +30,5 @@ pub(super) const SECTION: Spec = Spec {
 
 /// Returns a chat message of role `system`.
 pub(super) fn system_message(content: &str) -> Value {
-    rendered(Role::System, content, &Map::new())
+    json!({"role": Role::System.text(), "content": content})
 }

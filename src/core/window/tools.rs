@@ -8,11 +8,12 @@ pub(super) const SECTION: Spec = Spec {
     gauge: "token.tools",
     help: "Tokens of tools offered to the model in the window last written",
     kept: None,
-    tokens: |core| core.tools.token_estimate,
+    tokens: |core| core.offered().token_estimate,
     recount: |_, _| {},
     items: |_, _| Vec::new(),
     restore: |past, core| {
         core.tools = past.window.offered.clone();
+        core.reserved = None;
         None
     },
 };

@@ -18,10 +18,13 @@ use vctx_core::memory::capture::Capture;
 use vctx_core::memory::run::ToolCall;
 use vctx_core::policy::TEXT;
 use vctx_core::policy::turn::{Beaten, CallResult};
-use vctx_core::tools::Call;
+use vctx_core::tools::{Call, told_error};
 
 /// Maximum number of messages that a resumed run searches for the results of its calls.
 const RUN_SAID_MAX: u64 = 1_000;
+
+/// Result of a call that failed; a system message says why.
+const FAILED: &str = "Failed.";
 
 impl Walk<'_> {
     /// Executes the memory calls of a model's answer. Returns the results of the memory calls, and
@@ -136,20 +139,22 @@ impl Walk<'_> {
         }
     }
 
-    /// Appends the error of a call as the call's result, for the next inference.
+    /// Appends the error of a call for the next inference: as a system message, and as the call's
+    /// result that chat formats require. A dialect with texts of its own gets the error as the
+    /// result alone. The system message is first, so that an interrupted run that finds the result
+    /// has both.
     async fn fail(&self, key: &str, id: &str, error: &Error) -> Result<()> {
-        let mut told = Map::new();
-        told.insert("error".into(), error.code.text().into());
-        told.insert("detail".into(), error.message.as_str().into());
-        for (name, value) in &error.fields {
-            told.insert(name.clone(), value.clone());
-        }
+        let result_key = self.request.key_of(&format!("{key}/result"));
         let content = match error.fields.get(TEXT).and_then(Value::as_str) {
-            Some(text) => text.to_owned(),
-            None => Value::Object(told).to_string(),
+            Some(text) => text,
+            None => {
+                let notice_key = self.request.key_of(&format!("{key}/error"));
+                let text = told_error(error.code.text(), &error.message, &error.fields);
+                self.processor.append_notice(self.request, notice_key, &text).await?;
+                FAILED
+            }
         };
-        let key = self.request.key_of(&format!("{key}/result"));
-        self.processor.append_result(self.request, key, id, &content).await
+        self.processor.append_result(self.request, result_key, id, content).await
     }
 }
 

@@ -224,7 +224,7 @@ impl Walk<'_> {
                 outcome = &mut work => return outcome,
                 _ = renewal.tick() => {}
             }
-            let renewed = self.processor.hold(self.request, self.owner);
+            let renewed = self.processor.hold(self.request, self.owner, None);
             tokio::pin!(renewed);
             tokio::select! {
                 biased;
@@ -440,7 +440,7 @@ impl Walk<'_> {
         if self.held.elapsed() < Duration::from_millis(RUN_LEASE_MS / 2) {
             return Ok(());
         }
-        self.processor.hold(self.request, self.owner).await?;
+        self.processor.hold(self.request, self.owner, None).await?;
         self.held = clock::now();
         Ok(())
     }

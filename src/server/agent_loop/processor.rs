@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::reply;
 use super::request::{RunEnd, RunEvent, RunRequest};
+use super::toolbox::Toolbox;
 use super::walk::Walk;
 use crate::agent_loop::limits::RUN_LEASE_MS;
 use crate::executor::{CallRequest, Executor, Guard};
@@ -18,6 +19,7 @@ use vctx_base::clock;
 use vctx_core::dialect::{Dialect, Translated};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::capture::Capture;
+use vctx_core::memory::core::Offered;
 use vctx_core::memory::run::RunReason;
 use vctx_core::tools::{Call, EndRun, HoldRun};
 
@@ -39,7 +41,12 @@ pub struct ProcessorSettings {
 
 /// Returns the call that takes or renews a run's lease.
 pub(super) fn lease(request: &RunRequest, owner: &str) -> HoldRun {
-    HoldRun { run: request.key.clone(), owner: owner.to_owned(), lease_ms: RUN_LEASE_MS }
+    HoldRun {
+        run: request.key.clone(),
+        owner: owner.to_owned(),
+        lease_ms: RUN_LEASE_MS,
+        reserve: None,
+    }
 }
 
 /// Drives models through runs; shared by all connections.
@@ -80,11 +87,12 @@ impl Processor {
             ));
         };
         let owner = self.executor.fresh_id();
-        if let Some(end) = self.begin(&request, &owner, &events).await? {
+        let toolbox = self.toolbox(&request).await?;
+        if let Some(end) = self.begin(&request, &owner, &toolbox, &events).await? {
             return Ok(end);
         }
         let mut walk = Walk::new(self, &**model, &request, &owner, &events);
-        match walk.go().await {
+        match walk.go(&toolbox).await {
             Ok(reason) => {
                 let end = walk.end(reason);
                 self.close(&request, &owner, &end).await?;
@@ -115,19 +123,27 @@ impl Processor {
         }
     }
 
-    /// Takes the run's lease. Waits as long as another run of the agent, or the same run on another
-    /// server, holds the lease.
+    /// Returns the tools that the run offers, counted in the agent's encoding.
+    async fn toolbox(&self, request: &RunRequest) -> Result<Toolbox> {
+        let (core, _) = self.executor.peek(&request.principal, &request.agent, "").await?;
+        let counter = self.executor.counter(core.encoding);
+        Toolbox::of(self, request, &*counter)
+    }
+
+    /// Takes the run's lease, and reserves tokens for the tools of the run. Waits as long as
+    /// another run of the agent, or the same run on another server, holds the lease.
     async fn begin(
         &self,
         request: &RunRequest,
         owner: &str,
+        toolbox: &Toolbox,
         events: &mpsc::Sender<RunEvent>,
     ) -> Result<Option<RunEnd>> {
         let (longest, look) = RUN_WAIT_MS;
         let until = clock::now() + Duration::from_millis(longest);
         let mut told = false;
         loop {
-            let busy = match self.hold(request, owner).await {
+            let busy = match self.hold(request, owner, Some(toolbox.offered())).await {
                 Ok(()) => break,
                 Err(error) if error.code == Code::RunBusy => error,
                 Err(error) => return Err(error),
@@ -159,9 +175,14 @@ impl Processor {
         Ok(end)
     }
 
-    /// Takes the run's lease, or renews it.
-    pub(super) async fn hold(&self, request: &RunRequest, owner: &str) -> Result<()> {
-        let hold = lease(request, owner);
+    /// Takes the run's lease and reserves tokens for its tools, or renews the lease.
+    pub(super) async fn hold(
+        &self,
+        request: &RunRequest,
+        owner: &str,
+        reserve: Option<Offered>,
+    ) -> Result<()> {
+        let hold = HoldRun { reserve, ..lease(request, owner) };
         self.call(request, Call::from(hold), Map::new(), None).await.map(drop)
     }
 

@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use super::processor::{Processor, ProcessorSettings};
 use super::request::RunRequest;
-use vctx_core::dialect::{ALL_TOOLS, Dialect, Format, OfferedTool, Translated, translate};
+use vctx_core::dialect::{ALL_TOOLS, Dialect, Format, OfferedTool, Profile, Translated, translate};
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::core::Offered;
 use vctx_core::memory::{TokenCounter, receipt};
 
 /// The tools that a run offers to the model.
@@ -57,8 +58,8 @@ impl Toolbox {
         });
         let offered: Vec<OfferedTool> = offered.collect();
         let format = Format::OpenaiChat;
-        let mut schemas: Vec<Value> =
-            offered.iter().map(|tool| format.tool(tool, settings.strict)).collect();
+        let schema = |tool| format.tool(tool, Profile::Compact, settings.strict);
+        let mut schemas: Vec<Value> = offered.iter().map(schema).collect();
         schemas.extend(request.client_tools.iter().cloned());
         let own = offered.iter().map(|tool| tool.name).collect();
         let dialect = settings.dialect;
@@ -68,6 +69,11 @@ impl Toolbox {
             (tokens, digest) = (counter.count(&text), receipt::sha256(&text));
         }
         Ok(Self { schemas, tokens, digest, dialect, own, client })
+    }
+
+    /// Returns the digest and tokens of the tools, as the core records them.
+    pub(super) fn offered(&self) -> Offered {
+        Offered { digest: self.digest.clone(), token_estimate: self.tokens }
     }
 
     /// Returns whether the run offers memory tools.

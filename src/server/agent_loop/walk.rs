@@ -16,10 +16,9 @@ use crate::models::chat::ChatModel;
 use vctx_base::clock;
 use vctx_core::error::{Code, Result};
 use vctx_core::limits::RUN_REPAIRS_MAX;
-use vctx_core::memory::core::Offered;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
 use vctx_core::policy::turn::{Beaten, Next, next};
-use vctx_core::tools::{Call, PatchAgent, Tool, decode_as};
+use vctx_core::tools::Tool;
 
 /// Maximum number of inferences in one run.
 const RUN_TURNS_MAX: u64 = 1_100;
@@ -83,8 +82,7 @@ impl<'a> Walk<'a> {
 
     /// Runs the agent's model until a step ends the run. Errors are server faults; the run's
     /// recorded steps stay.
-    pub(super) async fn go(&mut self) -> Result<RunReason> {
-        let toolbox = self.offer().await?;
+    pub(super) async fn go(&mut self, toolbox: &Toolbox) -> Result<RunReason> {
         let mut seen = self.request.input.is_empty();
         for (at, message) in self.request.input.iter().enumerate() {
             seen |= self.processor.append_input(self.request, at, message).await?;
@@ -101,26 +99,10 @@ impl<'a> Walk<'a> {
                 return Ok(RunReason::Duration);
             }
             self.turns += 1;
-            if let Some(reason) = self.turn(&toolbox).await? {
+            if let Some(reason) = self.turn(toolbox).await? {
                 return Ok(reason);
             }
         }
-    }
-
-    /// Records the offered tools, since their schemas take room in the window.
-    async fn offer(&self) -> Result<Toolbox> {
-        let (who, agent) = (&self.request.principal, &self.request.agent);
-        let (core, _) = self.processor.executor.peek(who, agent, "").await?;
-        let counter = self.processor.executor.counter(core.encoding);
-        let toolbox = Toolbox::of(self.processor, self.request, &*counter)?;
-        let offered = Offered { digest: toolbox.digest.clone(), token_estimate: toolbox.tokens };
-        if core.tools != offered {
-            let arguments = Map::from_iter([("tools".to_owned(), json!(offered))]);
-            let patch = decode_as::<PatchAgent>(arguments.clone())?.checked()?;
-            let key = Some(self.processor.executor.fresh_id());
-            self.processor.call(self.request, Call::from(patch), arguments, key).await?;
-        }
-        Ok(toolbox)
     }
 
     /// Returns the result of the run.

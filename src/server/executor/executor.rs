@@ -27,7 +27,7 @@ use vctx_core::memory::core::Core;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::policy::{Retention, Stages, SummarySettings, Surroundings};
 use vctx_core::search::RecallSettings;
-use vctx_core::tools::Call;
+use vctx_core::tools::{Call, Tool};
 use vctx_core::trust::{Scope, TaintMode};
 
 /// The parts of the server that a call needs; all connections share them.
@@ -236,6 +236,7 @@ impl Executor {
             next_embedder: self.kernel.embedders.next(),
             key_hash,
             wording: request.wording.as_deref(),
+            told: Tool::by_name(request.call.name()).ok().map(|tool| tool.card().told),
             asked,
             capture: request.capture.as_ref(),
             taint: self.taint,

@@ -80,7 +80,10 @@ impl Executor {
                 "has an argument of its own: use that",
             ));
         }
-        let (scope, core, queue) = self.queued(principal, agent).await?;
+        let (scope, mut core, queue) = self.queued(principal, agent).await?;
+        if let Some(clock) = &mut core.window_clock {
+            clock.set(self.kernel.clock.unix_ms());
+        }
         let window = assemble(&core, &queue);
         let tools = (!ask.tools.is_empty()).then(|| Value::Array(ask.tools.clone()));
         let counter = self.kernel.counters.of(core.encoding);
@@ -97,8 +100,12 @@ impl Executor {
             open_calls: core.open_calls.clone(),
             notices: core.notices.clone(),
             encoding: core.encoding,
+            form: core.form,
+            now: core.window_clock.as_ref().and_then(|clock| clock.now.clone()),
+            clock: core.window_clock.clone(),
+            opened_on: core.queue.opened_on.clone(),
             policy: core.token_budget,
-            offered: core.tools.clone(),
+            offered: core.offered().clone(),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),
             context_digest: window.context_digest.clone(),
             // Counts the tokens of this request's tools instead of the tokens of the tools recorded

@@ -210,7 +210,7 @@ impl Executor {
                 let queued = row.message.kind.queued()
                     && row.message.seq >= core.queue.head_seq
                     && !row.logged
-                    && row.message.forgotten_at.is_none();
+                    && (row.message.forgotten_at.is_none() || row.message.frame_tokens > 0);
                 map.insert("in_queue".into(), queued.into());
                 map.insert("logged".into(), row.logged.into());
                 map.insert("evicted_batch_id".into(), json!(row.evicted_batch_id));
@@ -383,9 +383,10 @@ pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
 fn state(scope: &Scope, core: &Core) -> Value {
     json!({
         "agent": scope.agent(), "agent_id": core.sealed_as(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
-        "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
+        "encoding": core.encoding, "form": core.form,
+        "zone": core.window_clock.as_ref().map(|clock| &clock.zone), "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
-        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.tools, "chain": core.chain,
+        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.offered(), "chain": core.chain,
         "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "forgotten": core.forgotten, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }

@@ -15,7 +15,7 @@ use super::caller::{Caller, Front, check_operator};
 use super::problem::IntoProblem as _;
 use super::query::Query;
 use super::reply::{answer, json_answer};
-use vctx_core::dialect::{Dialect, Format, offered};
+use vctx_core::dialect::{Dialect, Format, Profile, offered};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::archive::Metric;
 use vctx_core::tools::decode_as;
@@ -40,23 +40,24 @@ enum ReindexAction {
     Index,
 }
 
-/// Returns the tools as the answer to `GET /v1/tools?dialect=…&format=…&strict=…`.
-pub fn tool_schemas(dialect: Dialect, format: Format, strict: bool) -> Value {
-    json!({"dialect": dialect.text(), "format": format.text(), "strict": strict,
-        "tools": offered(dialect, format, strict)})
+/// Returns the tools as the answer to `GET /v1/tools?dialect=…&format=…&profile=…&strict=…`.
+pub fn tool_schemas(dialect: Dialect, format: Format, profile: Profile, strict: bool) -> Value {
+    json!({"dialect": dialect.text(), "format": format.text(), "profile": profile.text(),
+        "strict": strict, "tools": offered(dialect, format, profile, strict)})
 }
 
 pub(super) async fn tools(RawQuery(query): RawQuery) -> Response {
     let read = || {
-        let query = Query::parse(query.as_deref(), "dialect, format and strict")?;
+        let query = Query::parse(query.as_deref(), "dialect, format, profile and strict")?;
         let dialect = query.text("dialect").map(Dialect::by_name).transpose()?.unwrap_or_default();
         let format = query.text("format").map_or(Ok(Format::JsonSchema), Format::by_name)?;
+        let profile = query.text("profile").map_or(Ok(format.usual_profile()), Profile::by_name)?;
         let strict = match query.text("strict") {
             None | Some("false") => false,
             Some("true") => true,
             Some(_) => return Err(Error::argument("strict", "use true or false")),
         };
-        Ok(tool_schemas(dialect, format, strict))
+        Ok(tool_schemas(dialect, format, profile, strict))
     };
     answer(read())
 }

@@ -69,7 +69,7 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
     if lease_ms < shortest || lease_ms > longest {
         return Err(Error::argument("lease_ms", format!("use {shortest} to {longest}")));
     }
-    let hold = HoldRun { run: body.run, owner: owner(&caller), lease_ms };
+    let hold = HoldRun { run: body.run, owner: owner(&caller), lease_ms, reserve: None };
     let ask = Ask { hold, model: body.model, tools: body.tools, options: body.options };
     let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;
     let reply = json!({"turn": made.turn, "request": made.request, "token_estimate": made.token_estimate,

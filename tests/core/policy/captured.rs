@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use vctx_core::error::Code;
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::event::EventType;
-use vctx_core::memory::message::{Kind, Message, Role, rendered};
+use vctx_core::memory::form::Form;
+use vctx_core::memory::message::{Kind, Message, Role};
 use vctx_core::memory::tokens::message_cost;
-use vctx_core::tools::{PatchAgent, decode_as};
+use vctx_core::tools::{PatchAgent, Tool, decode_as};
 use vctx_core::window::{Section, assemble, tokens};
 
 use super::chains::beats;
@@ -35,8 +36,9 @@ fn last(world: &World) -> &Message {
     world.messages.last().expect("a message")
 }
 
-fn content(message: &Message) -> Value {
-    serde_json::from_str(&message.content).expect("a result is JSON")
+/// Returns the text in which a model reads the result of a tool.
+fn told(tool: &str, answer: &Map<String, Value>) -> String {
+    (Tool::by_name(tool).unwrap().card().told)(answer["result"].as_object().unwrap())
 }
 
 #[test]
@@ -50,9 +52,7 @@ fn a_result_is_appended_with_the_effect_and_answers_its_call() {
     assert_eq!(world.core.block("b").map(|b| b.content.as_str()), Some("Likes tea."));
     let said = last(&world);
     assert_eq!((said.role, said.tool_call_id(), said.kind), (Role::Tool, Some("c1"), Kind::Turn));
-    let mut wanted = answer["result"].clone();
-    wanted.as_object_mut().unwrap().remove("_rev");
-    assert_eq!(content(said), wanted);
+    assert_eq!(said.content, told("store_core", &answer));
     assert_eq!(answer["captured"]["result"]["seq"], said.seq);
     assert_eq!(answer["captured"]["tool_call_id"], "c1");
     assert_eq!(answer.get("receipt"), None, "the call itself appended nothing");
@@ -69,8 +69,7 @@ fn a_read_is_written_where_it_is_captured_and_only_there() {
     assert_eq!((world.core.version, world.messages.len()), (version, count));
     calls(&mut world, "c1");
     captured(&mut world, "c1", "fetch_core", json!({"block_id": "b"}));
-    assert_eq!(content(last(&world))["content"], "Likes tea.");
-    assert_eq!(content(last(&world)).get("_rev"), None);
+    assert_eq!(last(&world).content, "Likes tea.");
 }
 
 #[test]
@@ -96,7 +95,7 @@ fn what_an_append_answers_is_its_own_message() {
     let [.., own, result] = &world.messages[..] else { panic!("two messages") };
     assert_eq!(answer["receipt"]["seq"], own.seq);
     assert_eq!(answer["captured"]["result"]["seq"], result.seq);
-    assert_eq!(content(result)["message_id"], own.key.as_str());
+    assert_eq!(result.content, told("append_fifo", &answer));
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn an_eviction_tells_what_it_did_and_its_result_comes_after_it() {
     calls(&mut world, "c1");
     let answer = captured(&mut world, "c1", "evict_fifo", json!({"target_tokens": 500}));
     assert!(answer["result"]["evicted_count"].as_u64() > Some(0));
-    assert_eq!(content(last(&world)), answer["result"]);
+    assert_eq!(last(&world).content, told("evict_fifo", &answer));
     assert_eq!(last(&world).tool_call_id(), Some("c1"));
 }
 
@@ -116,16 +115,18 @@ fn an_eviction_tells_what_it_did_and_its_result_comes_after_it() {
 fn a_captured_eviction_tells_the_occupancy_with_its_own_result_whatever_its_digits() {
     let mut digits = std::collections::BTreeSet::new();
     for size in 90..120 {
-        let mut world = World::new(4_000, &"x".repeat(3_400 + 4 * size));
+        let mut world = World::new(4_000, &"x".repeat(3_300 + 4 * size));
         world.checks = false;
         for _ in 0..60 {
             world.call("append_fifo", said(20)).unwrap();
         }
         world.checks = true;
         calls(&mut world, "c1");
-        captured(&mut world, "c1", "evict_fifo", json!({"target_tokens": 0, "summarize": false}));
-        let told = content(last(&world))["after_occupancy"].as_u64();
-        assert_eq!(told, Some(world.occupancy()));
+        let arguments = json!({"target_tokens": 0, "summarize": false});
+        let answer = captured(&mut world, "c1", "evict_fifo", arguments);
+        assert_eq!(answer["result"]["after_occupancy"].as_u64(), Some(world.occupancy()));
+        let text = format!("; {} tokens are in view.", world.occupancy());
+        assert!(last(&world).content.ends_with(&text), "{}", last(&world).content);
         digits.insert(world.occupancy().to_string().len());
     }
     assert_eq!(digits.len(), 2, "from three digits to four: {digits:?}");
@@ -151,20 +152,22 @@ fn a_result_larger_than_what_is_left_is_spooled_whole_and_its_beginning_shown() 
     calls(&mut world, "c1");
     let before = tokens(&world.core);
     let answer = captured(&mut world, "c1", "fetch_core", json!({"block_id": "b"}));
-    let shown = content(last(&world));
-    assert_eq!(shown["truncated"], true);
-    let ids = shown["spooled"].as_array().unwrap();
-    assert_eq!(answer["captured"]["spooled"], shown["spooled"]);
+    let shown = last(&world).content.clone();
+    let (beginning, ids) =
+        shown.rsplit_once("\n[shortened; the whole is in recall storage: ").unwrap();
+    let ids = ids.trim_end_matches(']');
+    let spooled = answer["captured"]["spooled"].as_array().unwrap();
+    let named: Vec<&str> = spooled.iter().filter_map(Value::as_str).collect();
+    assert_eq!(ids, named.join(", "));
     let whole: String = world
         .messages
         .iter()
-        .filter(|m| ids.contains(&json!(m.key)) && m.kind == Kind::Spool)
+        .filter(|m| ids.contains(&m.key) && m.kind == Kind::Spool)
         .map(|m| m.content.as_str())
         .collect();
-    let whole: Value = serde_json::from_str(&whole).unwrap();
-    assert_eq!(whole["content"].as_str().map(str::len), Some(2000));
-    let beginning = shown["beginning"].as_str().unwrap().trim_end_matches('…');
-    assert!(whole.to_string().starts_with(beginning) && !beginning.is_empty(), "{beginning}");
+    assert_eq!(whole.len(), 2000);
+    let beginning = beginning.trim_end_matches('…');
+    assert!(whole.starts_with(beginning) && !beginning.is_empty(), "{beginning}");
     assert!(world.core.notices.iter().any(|n| n.kind == "spool"));
     assert!(tokens(&world.core).occupancy <= 2000);
     assert_eq!(world.core.counters.flushes, 0, "{before:?}: what does not fit pushes nothing out");
@@ -175,12 +178,12 @@ fn a_small_result_is_never_spooled() {
     let mut world = narrow(1000, 40, 110);
     calls(&mut world, "c1");
     captured(&mut world, "c1", "fetch_core", json!({"block_id": "b"}));
-    assert_eq!(content(last(&world))["block_id"], "b");
+    assert_eq!(last(&world).content, "x".repeat(40));
 }
 
 #[test]
 fn a_captured_search_shows_what_fits_and_brings_no_copies() {
-    let mut world = World::new(2000, "");
+    let mut world = World::new(2030, "");
     for number in 0..90 {
         let text = format!("boat {number} {}", "x".repeat(60));
         world.call("append_fifo", json!({"message": text, "role": "user"})).unwrap();
@@ -192,11 +195,11 @@ fn a_captured_search_shows_what_fits_and_brings_no_copies() {
         let flushes = world.core.counters.flushes;
         let answer =
             captured(&mut world, &id, "search_recall", json!({"query": "boat", "limit": 20}));
-        let shown = content(last(&world));
-        let results = shown["results"].as_array().unwrap();
-        assert!(!results.is_empty() && results[0].get("receipt").is_none());
-        assert_eq!(answer["result"]["results"].as_array().unwrap().len(), results.len());
-        assert_eq!((copies(&world), shown["tokens_added"].as_u64()), (0, Some(0)));
+        let results = answer["result"]["results"].as_array().unwrap();
+        let shown = &last(&world).content;
+        assert!(!results.is_empty() && *shown == told("search_recall", &answer), "{shown}");
+        assert_eq!(shown.matches("boat").count(), results.len());
+        assert_eq!((copies(&world), answer["result"]["tokens_added"].as_u64()), (0, Some(0)));
         assert_eq!(answer["captured"].get("spooled"), None);
         assert_eq!(world.core.counters.flushes, flushes, "round {round}");
     }
@@ -220,7 +223,7 @@ fn overflows(flush_percent: u64) -> u64 {
         calls(&mut world, "c1");
         world.checks = true;
         let answer = captured(&mut world, "c1", "fetch_core", json!({"block_id": "b"}));
-        let result = rendered(Role::Tool, &last(&world).content, &last(&world).meta);
+        let result = last(&world).shown(Form::Two).message;
         assert!(message_cost(&FourBytes, &result) < window / 10);
         overflown += u64::from(answer["captured"].get("spooled").is_some());
     }
@@ -348,7 +351,7 @@ fn a_result_stands_behind_its_call_whatever_came_between_them() {
         json!({"message": "said by a call", "role": "assistant"}),
     );
     // If no call in the window waits for a result, the result stays at its position, but is
-    // rendered as a user message instead of a tool message.
+    // rendered as a system message instead of a tool message.
     captured(&mut world, "nobody", "fetch_core", json!({"block_id": "b"}));
     calls(&mut world, "a");
     captured(&mut world, "a", "fetch_core", json!({"block_id": "b"}));
@@ -360,14 +363,16 @@ fn a_result_stands_behind_its_call_whatever_came_between_them() {
     };
     let order: Vec<String> = window.messages[2..].iter().map(told).collect();
     let wanted = [
+        "system:The conversation goes on from 1970-01-01 Thu:",
         "assistant:a",
         "tool:a",
         "tool:b",
         "user:between",
         "assistant:said by a call",
-        "user:[late result of tool call nobody: no call in view waits for it]",
+        "system:[late result of tool call nobody: no call in view waits for it]",
         "assistant:a",
         "tool:a",
+        "system:Now: 1970-01-01 Thu 00:00 UTC",
     ];
     assert_eq!(order, wanted);
 }

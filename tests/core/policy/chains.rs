@@ -78,6 +78,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             next_embedder: None,
             key_hash: "k",
             wording: None,
+            told: None,
             asked: "",
             capture: None,
             taint: TaintMode::default(),

@@ -24,14 +24,17 @@ fn result(id: &str, text: &str) -> Value {
     json!({"message": {"content": text, "tool_call_id": id}, "role": "tool"})
 }
 
-/// Returns the messages of the queue as the window renders them.
+/// Returns the messages of the queue as the window renders them, without the line before them.
 fn shown(world: &World) -> Vec<Value> {
     let standing = |m: &&Message| m.seq >= world.core.queue.head_seq && m.kind.queued();
     let queue: Vec<Message> = world.messages.iter().filter(standing).cloned().collect();
     let window = assemble(&world.core, &queue);
     let items = window.manifest["items"].as_array().expect("items").clone();
     let pairs = items.into_iter().zip(window.messages);
-    pairs.filter(|(item, _)| item["section"] == "fifo").map(|(_, message)| message).collect()
+    pairs
+        .filter(|(item, _)| item["section"] == "fifo" && item["id"] != "opening")
+        .map(|(_, message)| message)
+        .collect()
 }
 
 /// Returns each rendered message as its role and a text that identifies it.
@@ -73,7 +76,7 @@ fn a_result_whose_call_has_left_is_no_message_of_a_tool() {
     let last = shown(&world).pop().unwrap();
     let heading = "[late result of tool call A: no call in view waits for it]";
     let text = set_apart(&world, heading, "It rains.");
-    assert_eq!(last, json!({"role": "user", "content": text}));
+    assert_eq!(last, json!({"role": "system", "content": text}));
     assert_eq!(world.messages.last().unwrap().content, "It rains.", "kept as it came");
 }
 
@@ -90,7 +93,7 @@ fn a_second_result_and_one_that_names_no_call_stand_alone() {
     let third = &*set_apart(&world, "[result of a tool call that is not in view]", "third");
     let told = told(&world);
     assert_eq!(told[..2], [pair("assistant", "A"), pair("tool", "first")]);
-    assert_eq!(told[3..], [pair("user", second), pair("user", third)]);
+    assert_eq!(told[3..], [pair("system", second), pair("system", third)]);
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn an_id_that_no_call_ever_had_is_refused_by_its_name() {
     world.capture = Some(Capture::answering("B"));
     world.call("store_core", json!({"block_id": "b", "content": "x"})).unwrap();
     let (role, text) = told(&world).pop().unwrap();
-    assert_eq!(role, "user");
+    assert_eq!(role, "system");
     assert!(text.starts_with("[late result of tool call B:"), "{text}");
 }
 
@@ -147,7 +150,7 @@ fn a_result_answers_the_newest_call_of_its_id() {
         pair("tool", NO_RESULT),
         pair("assistant", "A"),
         pair("tool", "sun"),
-        pair("user", late),
+        pair("system", late),
     ];
     assert_eq!(told(&world), expected);
 }

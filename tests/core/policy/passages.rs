@@ -113,6 +113,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             next_embedder: None,
             key_hash: "k",
             wording: None,
+            told: None,
             asked: "",
             capture: None,
             taint: TaintMode::default(),

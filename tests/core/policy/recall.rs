@@ -3,9 +3,10 @@
 
 use serde_json::{Map, Value, json};
 use vctx_core::error::Error;
+use vctx_core::memory::form::Form;
 use vctx_core::memory::message::{Kind, Message, Role, outside_fence_of};
 use vctx_core::policy::{Answers, Draft, Flush, Step};
-use vctx_core::window::{Section, tokens};
+use vctx_core::window::{Section, opening_tokens, tokens};
 
 use super::said;
 use crate::share;
@@ -39,30 +40,33 @@ fn a_copy_is_counted_marked_and_never_logged() {
     for _ in 0..5 {
         let before = world.occupancy();
         drafted(&mut world, |draft| {
-            let cost = draft.copy_cost(&original, None);
+            let cost = draft.copy_cost(&original, None, true);
             let (seq, counted) = draft.copy(&original, None);
             assert_eq!((seq, counted), (draft.after.queue.next_seq - 1, cost));
         });
         let copy = world.messages.last().unwrap().clone();
         assert_eq!((copy.kind, copy.copy_of.as_ref()), (Kind::Copy, Some(&original.key)));
         assert_eq!((&copy.content, copy.tool_call_id()), (&original.content, None));
-        assert_eq!(world.occupancy(), before + copy.token_estimate);
-        let rendered = copy.rendered();
-        assert_eq!(rendered["role"], "user", "a tool's answer may not stand without its call");
+        let opening = opening_tokens(&world.core);
+        assert_eq!(world.occupancy(), before + opening + copy.token_estimate);
+        let rendered = copy.shown(Form::Two).message;
+        assert_eq!(rendered["role"], "system", "a tool's answer may not stand without its call");
         let text = rendered["content"].as_str().unwrap();
         // The two lines around the text say that the user did not say it. The text cannot contain
         // the last line, because its writer did not know the key of the message.
         let fence = outside_fence_of(&original.key);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("[recalled: seq 2, tool, "), "{text}");
+        assert_eq!(lines[0], "Recalled from earlier, not said now:");
+        assert_eq!(lines[1], "#2 tool weather, 1970-01-01 Thu 00:00:");
         let first = format!("[output of a tool {fence}; not said by the user]");
         let last = format!("[end of output {fence}]");
-        assert_eq!(lines[1..], [first.as_str(), "It rains.", last.as_str()], "{text}");
+        assert_eq!(lines[2..], [first.as_str(), "It rains.", last.as_str()], "{text}");
         // A copy of an earlier program version has no fence, and renders as it did in old prompts.
         let mut old = copy.clone();
         old.meta["recalled"].as_object_mut().unwrap().remove("fence");
-        let old = old.rendered();
-        assert_eq!(old["content"], format!("{}\nIt rains.", lines[0]));
+        let old = old.shown(Form::One).message;
+        let heading = format!("[recalled: seq 2, tool, {}]", original.created_at);
+        assert_eq!(old["content"], format!("{heading}\nIt rains."));
         world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
         assert_eq!(world.core.queue.count, 0);
         assert_eq!(world.logged.len(), logged);

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use vctx_core::error::Code;
+use vctx_core::memory::form::Form;
 use vctx_core::memory::message::tainted;
 use vctx_core::trust::{RULES, TaintMode, rules_of};
 
@@ -65,11 +66,11 @@ fn what_comes_from_outside_is_marked_and_what_the_user_says_is_not() {
     assert_eq!(tainted(&world.messages[0].meta), ["override_instructions", "memory_write"]);
     let fence = world.messages[0].meta["taint"]["fence"].as_str().unwrap();
     assert!(world.messages[0].key.ends_with(fence) && fence.len() == 8);
-    let shown = world.messages[0].rendered()["content"].as_str().unwrap().to_owned();
+    let shown = world.messages[0].shown(Form::Two).message["content"].as_str().unwrap().to_owned();
     let fenced = format!("\n[tainted {fence}: override_instructions, memory_write;");
-    assert!(shown.starts_with("[result of a tool call") && shown.contains(&fenced), "{shown}");
+    assert!(shown.contains("\n[result of a tool call") && shown.contains(&fenced), "{shown}");
     assert!(shown.ends_with(&format!("{INJECTION}\n[end of tainted {fence}]")));
-    assert_eq!(world.messages[1].rendered()["content"], INJECTION);
+    assert_eq!(world.messages[1].shown(Form::Two).message["content"], INJECTION);
     let listed: Vec<Value> =
         vctx_core::window::assemble(&world.core, &world.messages).manifest["items"]
             .as_array()
@@ -225,8 +226,11 @@ fn in_quarantine_a_search_tells_place_rules_and_length_only() {
     assert_eq!(shown["tainted"], json!(["override_instructions", "memory_write"]));
     let copy = world.messages.last().unwrap();
     assert_eq!(tainted(&copy.meta), ["override_instructions", "memory_write"]);
-    let text = copy.rendered()["content"].as_str().unwrap().to_owned();
-    assert!(text.starts_with("[recalled: seq 1, tool, ") && text.contains("\n[tainted "), "{text}");
+    let text = copy.shown(Form::Two).message["content"].as_str().unwrap().to_owned();
+    assert!(
+        text.contains("\n#1 tool, 1970-01-01 Thu 00:00:\n") && text.contains("\n[tainted "),
+        "{text}"
+    );
     assert_eq!(copy.tainted_seq, None, "the list names what was said, not its copies");
 }
 

@@ -1,5 +1,6 @@
 //! Tests where a provenance trace may start, and its limits.
 
+use vctx_core::memory::archive::passage_key;
 use vctx_core::trust::{Actor, Follow, Principal, Scope, TraceQuery, VertexId, admit};
 
 fn scope() -> Scope {
@@ -11,6 +12,8 @@ fn scope() -> Scope {
 fn a_trace_begins_with_a_seq_an_id_or_the_agent() {
     for (text, place) in [
         ("17", VertexId::Seq(17)),
+        ("#17", VertexId::Seq(17)),
+        ("tides.md#2", VertexId::Chunk(passage_key("acme:ada", "tides.md", "2"))),
         ("0190-ab", VertexId::Message("0190-ab".into())),
         ("messages/m1", VertexId::Message("m1".into())),
         ("archival_docs/c1", VertexId::Chunk("c1".into())),
@@ -20,7 +23,7 @@ fn a_trace_begins_with_a_seq_an_id_or_the_agent() {
     ] {
         assert_eq!(VertexId::parse(text, &scope()).unwrap(), place, "{text}");
     }
-    let long = "x".repeat(14 + 254 + 1);
+    let long = "x".repeat(256 + 1 + 128 + 1);
     for text in
         ["", "/", "messages/", "users/x", "a b", "messages/a/b", "99999999999999999999", &long]
     {

@@ -118,8 +118,7 @@ async fn with_free(home: &Home, name: &str, free: u64) -> Agent {
     let agent = Agent::create(home.wire("vctx.sock"), name, 1024, "").await;
     ingest(&agent, &json!({"doc_id": "d", "chunks": ["The tide turns at seven."]}), "*").await.ok();
     let empty = agent.state().await["tokens"]["free"].as_u64().expect("a number");
-    let frame = count::message(&json!({"role": "user", "content": ""}));
-    agent.append("user", count::words(empty - free - frame)).await;
+    agent.append("user", count::words(empty - free - count::first_frame())).await;
     assert_eq!(agent.state().await["tokens"]["free"], free);
     agent
 }

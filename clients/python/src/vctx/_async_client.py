@@ -70,10 +70,20 @@ class AsyncClient:
         return await self._json("GET", "/v1/ledgers")
 
     async def tools(
-        self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
+        self,
+        format: str | None = None,
+        *,
+        dialect: str | None = None,
+        profile: Literal["full", "compact"] | None = None,
+        strict: bool | None = None,
     ) -> t.Json:
-        """Schemas of the tools, in one of the server's formats and with the names of a dialect."""
-        query = {"dialect": dialect, "format": format, "strict": None if strict is None else str(strict).lower()}
+        """Schemas of the tools, in one of the server's formats and with the names of a dialect.
+
+        The profile "full" has all arguments, "compact" those that a model needs. The default is
+        "full" for the format "json-schema", and "compact" for the formats of providers.
+        """
+        flag = None if strict is None else str(strict).lower()
+        query = {"dialect": dialect, "format": format, "profile": profile, "strict": flag}
         return await self._json("GET", with_query("/v1/tools", query))
 
     async def reindex_status(self) -> t.Json:

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use super::Draft;
 use crate::limits::{PREVIEW_TOKENS_MIN, TEXT_BYTES_MAX};
 use crate::memory::capture::Capture;
-use crate::memory::message::{Kind, Role, rendered};
-use crate::memory::tokens::message_cost;
+use crate::memory::form::Form;
+use crate::memory::message::{Kind, Role};
 use crate::policy::limits::PREVIEW_TRIES_MAX;
 use crate::policy::spool::preview;
 use crate::policy::wording::TEXT;
@@ -50,7 +50,8 @@ impl Draft<'_> {
                 id
             }
         };
-        let spooled = self.push_result(&id, &shown_result(result));
+        let as_text = self.around.told.filter(|_| self.after.form != Form::One);
+        let spooled = self.push_result(&id, &shown_result(result, as_text));
         told.insert("tool_call_id".into(), id.into());
         told.insert("result".into(), self.envelope.remove("receipt").into());
         if !spooled.is_empty() {
@@ -84,7 +85,7 @@ impl Draft<'_> {
             let mut marked = shown_as.clone();
             draft.mark(Kind::Turn, Role::Tool, text, FENCE_LIKE, &mut marked);
             let fence = if marked.len() > shown_as.len() { FENCE_TOKENS_MAX } else { 0 };
-            message_cost(draft.around.counter, &rendered(Role::Tool, text, &marked)) + fence
+            draft.turn_cost(Role::Tool, text, &marked) + fence
         };
         if text.len() <= TEXT_BYTES_MAX && cost(self, text) <= free {
             self.push(Kind::Turn, Role::Tool, text.to_owned(), meta);
@@ -92,8 +93,13 @@ impl Draft<'_> {
         }
         let ids = self.spool(text);
         let room = self.room().max(PREVIEW_TOKENS_MIN);
-        let shown = |beginning: &str| {
-            json!({"truncated": true, "spooled": ids, "beginning": beginning}).to_string()
+        let is_text = self.after.form != Form::One;
+        let shown = |beginning: &str| match is_text {
+            true => format!(
+                "{beginning}\n[shortened; the whole is in recall storage: {}]",
+                ids.join(", ")
+            ),
+            false => json!({"truncated": true, "spooled": ids, "beginning": beginning}).to_string(),
         };
         let (mut content, mut tokens_max) = (shown(""), room);
         for _ in 0..PREVIEW_TRIES_MAX {
@@ -111,11 +117,17 @@ impl Draft<'_> {
 }
 
 /// Formats a call's result for the model. If the result contains a reply text (of another dialect),
-/// returns this text; otherwise returns the result as JSON. The JSON omits receipts, and the new
-/// revision if it is not known yet.
-pub(super) fn shown_result(result: &Map<String, Value>) -> String {
+/// returns this text; otherwise returns the tool's own text. In form 1 of the window, returns the
+/// result as JSON. The JSON omits receipts, and the new revision if it is not known yet.
+pub(super) fn shown_result(
+    result: &Map<String, Value>,
+    told: Option<fn(&Map<String, Value>) -> String>,
+) -> String {
     if let Some(text) = result.get(TEXT).and_then(Value::as_str) {
         return text.to_owned();
+    }
+    if let Some(told) = told {
+        return told(result);
     }
     let mut shown = result.clone();
     shown.retain(|name, value| name != "_rev" || !value.is_null());

@@ -51,11 +51,9 @@ impl Draft<'_> {
         if shown.is_empty() {
             return;
         }
-        let queue = &mut self.after.queue;
-        queue.count = queue.count.saturating_sub(shown.len() as u64);
-        let tokens: u64 = shown.iter().map(|copy| copy.token_estimate).sum();
-        queue.tokens = queue.tokens.saturating_sub(tokens);
-        queue.changed_at_version = self.after.version;
+        for copy in shown {
+            self.drop_shown(copy.token_estimate, copy.frame_tokens);
+        }
         self.after.forgotten.messages += shown.len() as u64;
         self.parts.push(Part::Expire(Expire {
             keys: shown.iter().map(|copy| copy.key.clone()).collect(),

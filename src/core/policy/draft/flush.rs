@@ -20,8 +20,8 @@ use crate::policy::step::Stop;
 use crate::trust::shows_outside;
 use crate::window::notices::{self, PRESSURE, SPOOL};
 use crate::window::{
-    Bounds, Plan, QueueItem, Section, Tokens, allowed_cuts, plan, summary_cost, summary_tokens_max,
-    summary_tokens_min, tokens,
+    Bounds, Plan, QueueItem, Section, Tokens, allowed_cuts, opening_tokens, plan, summary_cost,
+    summary_tokens_max, summary_tokens_min, tokens,
 };
 
 /// Maximum number of bytes of message text in an eviction transaction. The bound is far below a
@@ -72,6 +72,9 @@ impl Draft<'_> {
         // stay, and their tokens count.
         let stays = flush.target >= self.after.token_budget.warning;
         let passing = if stays { 0 } else { self.passing_notices() };
+        // The line before the queue costs tokens as long as a message stays in the queue.
+        let opening = opening_tokens(&self.after);
+        let with_opening = |kept: u64| if kept > 0 { kept + opening } else { 0 };
         let fixed = now.without(&CHANGED) - passing;
         let summary = now[Section::Summary];
         let floor = if flush.summarize { summary_tokens_min(&self.after) } else { summary };
@@ -89,30 +92,31 @@ impl Draft<'_> {
         let items = self.items(&queue);
         let max = self.after.token_budget.max;
         let bounds = Bounds {
-            fixed: fixed + reserve,
+            fixed: fixed + opening + reserve,
             // An explicit eviction (by `evict_fifo`) must free tokens, even if the only message
             // that can leave has a tool call without a result.
-            fixed_whole: fixed + if flush.always { reserve } else { summary },
+            fixed_whole: fixed + opening + if flush.always { reserve } else { summary },
             target: flush.target,
             must: max,
             relaxed: (!flush.always).then(|| {
-                let taken = fixed + reserve;
+                let taken = fixed + opening + reserve;
                 taken + self.after.token_budget.flush.saturating_sub(taken) / 2
             }),
         };
         let mut found = plan(&items, bounds, keep_last);
-        let least = now.without(&CHANGED) - now[Section::Notices] + found.kept_tokens + floor;
+        let kept = with_opening(found.kept_tokens);
+        let least = now.without(&CHANGED) - now[Section::Notices] + kept + floor;
         if least > max {
             // A call that will be refused needs neither a summary nor a first part of an eviction.
             return Err(overflow(least, max).into());
         }
         // The summary gets the tokens that the other sections of the window leave free, up to its
         // maximum. If they leave fewer tokens than the summary's minimum, notices are dropped.
-        let room = |kept: u64| cap.min(max.saturating_sub(fixed + kept)).max(floor);
+        let room = |kept: u64| cap.min(max.saturating_sub(fixed + with_opening(kept))).max(floor);
         // The summary must not exceed a target that the eviction reaches with the smaller reserve.
         let summary_max = |found: &Plan| match flush.always && found.target_reached {
             true => {
-                let left = flush.target.saturating_sub(fixed + found.kept_tokens);
+                let left = flush.target.saturating_sub(fixed + with_opening(found.kept_tokens));
                 room(found.kept_tokens).min(left.max(reserve))
             }
             false => room(found.kept_tokens),
@@ -170,6 +174,7 @@ impl Draft<'_> {
         if let Some(calls) = &mut self.after.open_calls {
             calls.retain(|call| call.seq >= new_head_seq);
         }
+        self.note_opening(&queue[found.leave..]);
         self.after.queue.count -= found.leave as u64;
         self.after.queue.tokens = found.kept_tokens - self.after.open_call_tokens();
         self.after.queue.changed_at_version = self.after.version;
@@ -281,7 +286,8 @@ impl Draft<'_> {
         let kept_tokens = self.before.queue.tokens.saturating_sub(leaving) + waiting;
         let found = Plan { leave, kept_tokens, target_reached: false };
         let before = tokens(&part.before);
-        let fixed = before.without(&CHANGED) - before[Section::Notices];
+        let opening = opening_tokens(&self.before);
+        let fixed = before.without(&CHANGED) - before[Section::Notices] + opening;
         let cap = cap
             .min(summary_tokens_max(self.before.context_window))
             .min(self.before.token_budget.max.saturating_sub(fixed + kept_tokens))

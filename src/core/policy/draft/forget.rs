@@ -178,10 +178,7 @@ impl Draft<'_> {
         for one in &going {
             let turn = matches!(one.kind.as_str(), "turn" | "event");
             if one.seq >= head_seq && (turn || one.kind == "copy") {
-                self.after.queue.count = self.after.queue.count.saturating_sub(1);
-                self.after.queue.tokens =
-                    self.after.queue.tokens.saturating_sub(one.token_estimate);
-                self.after.queue.changed_at_version = self.after.version;
+                self.drop_shown(one.token_estimate, one.frame_tokens);
             } else if let Some(from) = one.summary_from(head_seq) {
                 row.summary_from = Some(row.summary_from.map_or(from, |known| known.min(from)));
             }
@@ -201,6 +198,16 @@ impl Draft<'_> {
         );
         let (keys, seqs) = going.iter().map(|one| (one.id.clone(), one.seq)).unzip();
         self.expire_rows(Expire { keys, seqs, ..Expire::default() });
+    }
+
+    /// Takes the text of a message of the queue out of the counts. The lines around the copies of a
+    /// search stay with their place.
+    pub(super) fn drop_shown(&mut self, token_estimate: u64, frame_tokens: u64) {
+        let queue = &mut self.after.queue;
+        queue.count = queue.count.saturating_sub(u64::from(frame_tokens == 0));
+        let dropped = token_estimate.saturating_sub(frame_tokens);
+        queue.tokens = queue.tokens.saturating_sub(dropped);
+        queue.changed_at_version = self.after.version;
     }
 
     fn expire_rows(&mut self, rows: Expire) {

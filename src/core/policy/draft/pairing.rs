@@ -7,6 +7,7 @@ use super::Draft;
 use crate::error::{Error, Result};
 use crate::memory::capture::Capture;
 use crate::memory::core::OpenCall;
+use crate::memory::local_time::LocalTime;
 use crate::memory::message::{Kind, LATE, Role, call_ids};
 use crate::policy::forget::CallPlace;
 use crate::policy::question::{Answers, Question};
@@ -105,13 +106,15 @@ impl Draft<'_> {
     }
 
     fn open_calls_of<'a>(&mut self, ids: impl Iterator<Item = &'a str>, seq: u64) {
+        let said = self.after.queue.said.as_deref().and_then(LocalTime::parse);
+        let day = said.map(|time| time.day());
         for id in ids {
             let open = self.open_place(id);
             let Some(calls) = &mut self.after.open_calls else { return };
             if let Some(at) = open {
                 calls[at].replaced = true;
             }
-            calls.push(open_call(self.around.counter, id, seq));
+            calls.push(open_call(self.around.counter, id, seq, day.clone()));
         }
     }
 

@@ -58,6 +58,12 @@ pub(super) fn day(text: &str) -> Option<Day> {
     }
 }
 
+/// Finds a date in any text, as year, month and day. The day may not exist in its month.
+pub fn day_of(text: &str) -> Option<(i16, i8, i8)> {
+    let Day { year, month, day } = day(text)?;
+    Some((year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?))
+}
+
 /// Removes an ordinal ending, so that `8th` gives `8`.
 pub(super) fn ordinal(text: &str) -> &str {
     ["st", "nd", "rd", "th"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text)

@@ -12,6 +12,7 @@ mod question;
 mod scorer;
 mod words;
 
+pub use days::day_of;
 pub(super) use deep::better_passage;
 pub use entry::RecallEntry;
 pub(super) use formula::PARTS;

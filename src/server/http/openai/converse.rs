@@ -10,7 +10,6 @@ use crate::limits::RUN_WAIT_MS;
 use vctx_base::clock;
 use vctx_core::dialect::understood;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::memory::Encoding;
 use vctx_core::memory::conversation::{ClientCall, ThreadPosition, after, beginning, places};
 use vctx_core::memory::message::{Message, Role};
 use vctx_core::openai::{
@@ -274,9 +273,8 @@ impl Converse<'_> {
         let state = match self.executor.state(self.principal, &agent).await {
             Err(error) if error.code == Code::AgentNotFound => {
                 let body = NewAgent {
-                    context_window: self.window,
                     system: system.unwrap_or_default().to_owned(),
-                    encoding: Encoding::default(),
+                    ..NewAgent::with_window(self.window)
                 };
                 match self.executor.create(self.principal, &agent, body).await {
                     Err(error) if error.code == Code::AgentExists => {
