@@ -48,7 +48,8 @@ enum AgentAction {
         /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
-        /// How the window renders texts: 2
+        /// How the window renders texts: 2, or strict for chat templates that accept one system
+        /// message and alternating roles
         #[arg(long)]
         form: Option<String>,
         /// Time zone of the times in the window, by its name in the IANA database [default: UTC]
@@ -78,7 +79,8 @@ enum AgentAction {
         /// Encoding that counts tokens: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
-        /// How the window renders texts: 2
+        /// How the window renders texts: 2, or strict for chat templates that accept one system
+        /// message and alternating roles
         #[arg(long)]
         form: Option<String>,
         /// Time zone of the times in the window, by its name in the IANA database

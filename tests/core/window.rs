@@ -3,3 +3,4 @@
 mod budget;
 mod evict;
 mod reader;
+mod strict;

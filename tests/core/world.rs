@@ -77,12 +77,24 @@ pub(crate) struct World {
     pub(crate) taint: TaintMode,
     /// How many messages one summary takes in.
     pub(crate) batch: SummarySettings,
+    /// The counter of tokens.
+    pub(crate) counter: &'static dyn TokenCounter,
     /// A fixed answer that is used instead of the local summarizer's answer.
     pub(crate) summariser: Option<String>,
 }
 
 impl World {
     pub(crate) fn new(window: u64, system: &str) -> Self {
+        Self::with(window, system, Form::Two, &FourBytes)
+    }
+
+    /// Returns an agent without messages, whose window has the given form.
+    pub(crate) fn with(
+        window: u64,
+        system: &str,
+        form: Form,
+        counter: &'static dyn TokenCounter,
+    ) -> Self {
         let actor = Actor { uid: 1000, pid: 1, label: None };
         let principal = Principal { actor: actor.clone(), tenant: String::new() };
         let scope = admit(&principal, "ada").unwrap();
@@ -90,10 +102,10 @@ impl World {
             context_window: window,
             system: system.into(),
             encoding: Encoding::O200kBase,
-            form: Form::Two,
+            form,
             zone: "UTC".into(),
         };
-        let mut core = new_core(&scope, &body, &FourBytes, 1_000).unwrap();
+        let mut core = new_core(&scope, &body, counter, 1_000).unwrap();
         core.rev = "rev1".into();
         let ids = SeededIds::new(7);
         Self {
@@ -111,6 +123,7 @@ impl World {
             capture: None,
             taint: TaintMode::default(),
             batch: SummarySettings::default(),
+            counter,
             summariser: None,
         }
     }
@@ -133,7 +146,7 @@ impl World {
     /// scope and caller.
     pub(crate) fn around(&self, tool: &'static str) -> Surroundings<'_> {
         Surroundings {
-            counter: &FourBytes,
+            counter: self.counter,
             unix_ms: self.unix_ms,
             ids: &self.ids,
             scope: &self.scope,
@@ -184,8 +197,8 @@ impl World {
             };
             match question {
                 Question::Queue { head_seq } => {
-                    answers.queue =
-                        Some(self.messages.iter().filter(|m| m.seq >= head_seq).cloned().collect());
+                    let stands = |m: &&Message| m.seq >= head_seq && in_queue(m);
+                    answers.queue = Some(self.messages.iter().filter(stands).cloned().collect());
                 }
                 Question::Calls { first_seq, last_seq } => {
                     let asked =
@@ -226,7 +239,7 @@ impl World {
                         .iter()
                         .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
                         .collect();
-                    let made = || local::summarise(&previous, &lines, tokens, &FourBytes).content;
+                    let made = || local::summarise(&previous, &lines, tokens, self.counter).content;
                     let content = self.summariser.clone().unwrap_or_else(made);
                     answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
                 }
@@ -266,7 +279,10 @@ impl World {
         );
         if let Some(evict) = change.evict() {
             let leaving = self.messages.iter().filter(|m| {
-                m.seq >= evict.head_seq && m.seq < evict.new_head_seq && m.kind.logged()
+                m.seq >= evict.head_seq
+                    && m.seq < evict.new_head_seq
+                    && m.kind.logged()
+                    && m.forgotten_at.is_none()
             });
             let mut count = 0;
             for message in leaving {
@@ -299,7 +315,10 @@ impl World {
                 Part::Recount(counts) => {
                     for recount in counts {
                         let message = self.messages.iter_mut().find(|m| m.key == recount.key);
-                        message.unwrap().token_estimate = recount.token_estimate;
+                        let message = message.unwrap();
+                        message.token_estimate = recount.token_estimate;
+                        message.frame_tokens = recount.frame_tokens;
+                        message.stamp.clone_from(&recount.stamp);
                     }
                 }
                 Part::Page(page) => self.pages.push(page.clone()),
@@ -347,22 +366,17 @@ impl World {
         let pinned: u64 =
             core.working_blocks.iter().filter(|b| b.pinned).map(|b| b.token_estimate).sum();
         assert!(pinned <= pinned_tokens_max(core.context_window));
-        let queue: Vec<Message> = self
-            .messages
-            .iter()
-            .filter(|m| m.seq >= core.queue.head_seq && m.kind.queued())
-            .cloned()
-            .collect();
+        let queue = self.queue();
         assert_eq!(queue.len() as u64, core.queue.count);
         assert_eq!(queue.iter().map(|m| m.token_estimate).sum::<u64>(), core.queue.tokens);
         let window = assemble(core, &queue);
-        let recounted: u64 = window.messages.iter().map(|m| message_cost(&FourBytes, m)).sum();
+        let recounted: u64 = window.messages.iter().map(|m| message_cost(self.counter, m)).sum();
         assert_eq!(
             recounted + 3 + now[Section::Tools],
             now.occupancy,
             "the window costs what the account says"
         );
-        check_sections(core, &queue);
+        check_sections(self.counter, core, &queue);
         assert_eq!(provider::fault(&window.messages), None);
         let mut chain = receipt::genesis(&core.agent_id);
         for (message, seq) in self.messages.iter().zip(1..) {
@@ -381,6 +395,12 @@ impl World {
             (chain.as_str(), self.messages.len() as u64)
         );
         self.check_pairs(&queue);
+    }
+
+    /// Returns the messages of the queue.
+    pub(crate) fn queue(&self) -> Vec<Message> {
+        let stands = |m: &&Message| m.seq >= self.core.queue.head_seq && in_queue(m);
+        self.messages.iter().filter(stands).cloned().collect()
     }
 
     /// Checks each tool result whose call was in the queue when the result arrived: the result is
@@ -406,21 +426,31 @@ impl World {
     }
 }
 
+/// Whether a message of the log is in the queue unless it was evicted.
+fn in_queue(message: &Message) -> bool {
+    message.kind.queued() && (message.forgotten_at.is_none() || message.frame_tokens > 0)
+}
+
 /// Checks that the token count of each section equals the sum of the counts of its rendered
 /// messages, and that a recount gives the same numbers.
-fn check_sections(core: &Core, queue: &[Message]) {
+fn check_sections(counter: &dyn TokenCounter, core: &Core, queue: &[Message]) {
     let (now, window) = (tokens(core), assemble(core, queue));
     let items = window.manifest["items"].as_array().unwrap();
     for section in Section::ALL {
         let own = items.iter().filter(|item| item["section"] == section.name());
         let shown: u64 = own.map(|item| item["tokens"].as_u64().unwrap()).sum();
-        // The window's manifest lists no item for the tools section.
-        let cost = if section == Section::Tools { 0 } else { now[section] };
+        // The window's manifest lists no item for the tools and for an empty system text.
+        let is_listed = match section {
+            Section::Tools => false,
+            Section::System => !core.system.content.is_empty(),
+            _ => true,
+        };
+        let cost = if is_listed { now[section] } else { 0 };
         assert_eq!(shown, cost, "{}", section.name());
     }
     let mut written = core.clone();
-    escape_old(&FourBytes, &mut written);
+    escape_old(counter, &mut written);
     let mut counted = written.clone();
-    recount(&FourBytes, &mut counted);
+    recount(counter, &mut counted);
     assert_eq!(tokens(&counted), tokens(&written), "counted again");
 }

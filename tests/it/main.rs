@@ -112,6 +112,7 @@ mod retention;
 mod setup;
 mod signed;
 mod steps;
+mod strict;
 mod tainted;
 mod tamper;
 mod ticks;

@@ -215,7 +215,6 @@ pub struct Recount {
     /// Time that the message shows in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<String>,
-    /// New token count of the lines around the copies of a search; 0 unless the message is the
-    /// first of these copies.
+    /// New token count of the message's frame; see [`super::message::Message::frame_tokens`].
     pub frame_tokens: u64,
 }

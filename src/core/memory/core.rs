@@ -366,6 +366,10 @@ pub struct Queue {
     /// shows its own time only if it differs. `None` before the first message, and in form 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
+    /// Whether the newest message of a user or of the assistant made tool calls. The next one then
+    /// has a filler; see [`super::message::Message::frame_tokens`]. Only in the strict form.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub after_calls: bool,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -18,14 +18,15 @@ pub enum Form {
     /// with the time.
     #[serde(rename = "2")]
     Two,
-    /// As form 2, for chat templates that accept one system message first and alternating roles.
+    /// As form 2, for chat templates that accept only one system message, which is the first, and
+    /// then messages of the user and the assistant in turn.
     #[serde(rename = "strict")]
     Strict,
 }
 
 impl Form {
     /// The forms that a caller may choose.
-    pub const CHOICES: &'static [Self] = &[Self::Two];
+    pub const CHOICES: &'static [Self] = &[Self::Two, Self::Strict];
 
     /// Returns the name of the form.
     pub fn name(self) -> &'static str {

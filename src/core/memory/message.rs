@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::form::Form;
 use super::receipt;
-use super::shown::{ShownAt, ShownMessage, recalled_message, shown};
+use super::shown::{ShownAt, ShownMessage, recalled_frame, shown};
+use super::strict::{filler_message, filler_tokens};
+use super::tokens::TokenCounter;
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -96,8 +98,10 @@ pub struct Message {
     /// from `said_at` and `created_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<String>,
-    /// Number of tokens of the lines around the copies of one search, in the first of these copies;
-    /// 0 in every other message. They stay in the window if the text of the first copy is removed.
+    /// Number of tokens that stay in the window if the text of the message is removed. In the first
+    /// copy of a search, these are the lines around the copies. In the strict form of the window,
+    /// the first message of the user or the assistant after tool calls has the filler: a short
+    /// answer that keeps the roles in turn. 0 in every other message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frame_tokens: u64,
     /// Key of the original message, if the message is a copy.
@@ -184,10 +188,35 @@ impl Message {
         self.chain = receipt::link(previous_chain, &self.digest);
     }
 
+    /// Whether the message's text is forgotten, and only its frame is left in the window.
+    pub fn is_frame(&self) -> bool {
+        self.forgotten_at.is_some() && self.frame_tokens > 0
+    }
+
+    /// Returns the filler, if the window shows it before the message or in its place. An answer
+    /// keeps the roles in turn itself, as long as its text stays.
+    pub fn filler(&self, form: Form) -> Option<Value> {
+        let has_filler = form == Form::Strict && self.kind != Kind::Copy && self.frame_tokens > 0;
+        let is_shown = has_filler && (self.is_frame() || self.role != Role::Assistant);
+        is_shown.then(filler_message)
+    }
+
+    /// Returns the message as a window of the given form shows it, without the filler; `None` if
+    /// only the filler is left.
+    pub fn in_window(&self, form: Form) -> Option<ShownMessage> {
+        (self.kind == Kind::Copy || !self.is_frame()).then(|| self.shown(form))
+    }
+
+    /// Returns the tokens that the message and its filler add to a window of the given form.
+    pub fn cost(&self, form: Form, counter: &dyn TokenCounter) -> u64 {
+        let filler = self.filler(form).map_or(0, |_| filler_tokens(counter));
+        filler + self.in_window(form).map_or(0, |shown| shown.cost(counter))
+    }
+
     /// Returns the message as a window of the given form shows it.
     pub fn shown(&self, form: Form) -> ShownMessage {
-        if self.forgotten_at.is_some() && self.frame_tokens > 0 {
-            return ShownMessage { message: recalled_message(""), joins: false };
+        if self.is_frame() {
+            return recalled_frame(form);
         }
         let at = ShownAt { form, stamp: self.stamp.as_deref(), is_first: self.frame_tokens > 0 };
         shown(at, self.role, &self.content, &self.meta)

@@ -30,6 +30,7 @@ pub mod run;
 pub mod schedule;
 pub mod shown;
 pub mod stored;
+pub mod strict;
 pub mod strict_json;
 pub mod tokens;
 pub mod verify;

@@ -114,6 +114,10 @@ pub struct RenderedPrompt {
     /// Day of the queue's first message; `None` in form 1 and for an empty queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_on: Option<String>,
+    /// Seqs of the messages with a filler, oldest first; only in the strict form. A later change of
+    /// the form gives other fillers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fillers: Vec<u64>,
     /// Warning mark, flush mark and eviction target, in tokens.
     pub policy: TokenBudget,
     /// Digest and cost of the tools that the model was offered.

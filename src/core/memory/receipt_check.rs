@@ -1,8 +1,9 @@
 //! Checks a saved answer of `/context` against the agent's log: digests, chain head and messages.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::memory::form::Form;
 use crate::memory::message::Role;
@@ -64,9 +65,8 @@ pub struct ReceiptCheck {
     chain_length: u64,
     /// Form of the window.
     form: Form,
-    /// Items of the manifest, by seq, each with the index of its message in `messages`. An item is
-    /// removed when the log's row with this seq is read.
-    expected: BTreeMap<u64, (Value, usize)>,
+    /// Items of the manifest, by seq. An item is removed when the log's row with this seq is read.
+    expected: BTreeMap<u64, RowPart>,
     /// The messages of the window that show rows of the log.
     messages: Vec<Rendered>,
     in_prompt: Vec<u64>,
@@ -74,15 +74,54 @@ pub struct ReceiptCheck {
     mismatches: Vec<Mismatch>,
 }
 
-/// A message of the window that shows one row of the log, or the copies of a search.
+/// An item of the manifest that shows a row of the log.
+struct RowPart {
+    item: Value,
+    /// Index of its message in [`ReceiptCheck::messages`].
+    at: usize,
+    /// The part of the message's text that shows the row; only in the strict form.
+    part: Range<usize>,
+}
+
+/// A message of the window that shows rows of the log.
 struct Rendered {
     message: Value,
     /// The message as the rows of the log that were read so far give it.
     made: Option<Value>,
     /// Whether a row that the message shows was forgotten, so that it cannot be made again.
     is_forgotten: bool,
-    /// Seq of the last row that the message shows.
+    /// Seq of the newest row that the message shows.
     last_seq: u64,
+}
+
+impl Rendered {
+    /// Whether the part of a message in the strict form shows a row of the log. Records the calls
+    /// of the row.
+    fn shows(&mut self, row: ShownMessage, joins: bool, part: &Range<usize>) -> bool {
+        let line = if joins && !row.joins { row.line } else { "" };
+        let text = format!("{line}{}", row.message["content"].as_str().unwrap_or_default());
+        let own = row.message;
+        let calls = own.get("tool_calls");
+        let holds = text_in(&self.message, part) == Some(&text)
+            && own["role"] == self.message["role"]
+            && calls.is_none_or(|calls| *calls == self.message["tool_calls"])
+            && (own["role"] != Role::Tool.text() || own == self.message);
+        if calls.is_some() {
+            self.made = Some(own);
+        }
+        holds
+    }
+
+    /// Whether a message in the strict form has calls that no row of the log made.
+    fn has_other_calls(&self) -> bool {
+        let calls = self.message.get("tool_calls");
+        calls.is_some() && self.made.is_none() && !self.is_forgotten
+    }
+}
+
+/// Returns a part of a message's text.
+fn text_in<'m>(message: &'m Value, part: &Range<usize>) -> Option<&'m str> {
+    message["content"].as_str()?.get(part.clone())
 }
 
 impl ReceiptCheck {
@@ -178,28 +217,43 @@ impl ReceiptCheck {
         let joins = |item: &&Value| item.get("joins") == Some(&Value::Bool(true));
         let begun = items.iter().filter(|item| !joins(item)).count();
         self.compare(None, what, rendered.len().to_string(), begun.to_string());
+        let is_strict = self.form == Form::Strict;
         let mut rendered = rendered.iter();
         let mut message = &Value::Null;
-        for item in items {
+        // Whether a row of the log gave rise to an entry of `messages` for the current message.
+        let mut shows_rows = false;
+        let mut end = 0_usize;
+        for (at, item) in items.iter().enumerate() {
             let is_joined = joins(&item);
             if !is_joined {
                 let Some(next) = rendered.next() else { break };
-                message = next;
+                (message, shows_rows, end) = (next, false, 0);
+            }
+            let bytes = item.get("bytes").and_then(whole).unwrap_or(0);
+            let part = end..end.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+            end = part.end;
+            if is_strict && items.get(at + 1).is_none_or(|next| !joins(&next)) {
+                self.is_covered(message, end);
             }
             let Some(seq) = item.get("seq").and_then(whole) else {
-                let made = receipt::sha256(&receipt::canonical_json(message));
+                let is_part = is_strict && message["role"] != Role::Tool.text();
+                let part = json!({"role": message["role"], "content": text_in(message, &part)});
+                let shown = if is_part { &part } else { message };
+                let made = receipt::sha256(&receipt::canonical_json(shown));
                 let what = format!("the digest of {} does not match its text", text_of(item, "id"));
                 self.compare(None, &what, made, text_of(item, "digest"));
                 continue;
             };
-            if !is_joined {
+            if !shows_rows {
                 let message = message.clone();
                 let made = None;
                 self.messages.push(Rendered { message, made, is_forgotten: false, last_seq: seq });
+                shows_rows = true;
             }
-            let Some(at) = self.messages.len().checked_sub(1) else { continue };
-            self.messages[at].last_seq = seq;
-            if self.expected.insert(seq, (item.clone(), at)).is_some() {
+            let at = self.messages.len() - 1;
+            self.messages[at].last_seq = self.messages[at].last_seq.max(seq);
+            let item = item.clone();
+            if self.expected.insert(seq, RowPart { item, at, part }).is_some() {
                 let what = "the manifest lists the message twice";
                 self.compare(Some(seq), what, "once".into(), "twice".into());
             }
@@ -210,8 +264,8 @@ impl ReceiptCheck {
     /// Checks the next row of the agent's log.
     pub fn message(&mut self, message: &Value) {
         let Some(seq) = message.get("seq").and_then(whole) else { return };
-        if let Some((item, at)) = self.expected.remove(&seq) {
-            self.row(seq, message, &item, at);
+        if let Some(listed) = self.expected.remove(&seq) {
+            self.row(seq, message, &listed);
         }
         if seq == self.chain_length {
             self.seen_head = true;
@@ -219,7 +273,23 @@ impl ReceiptCheck {
         }
     }
 
-    fn row(&mut self, seq: u64, row: &Value, item: &Value, at: usize) {
+    /// Checks that the items of a message in the strict form cover its text, and that it has no
+    /// other fields.
+    fn is_covered(&mut self, message: &Value, end: usize) {
+        let what = "the manifest lists another length of text than the message has";
+        let length = message["content"].as_str().map_or(0, str::len);
+        self.compare(None, what, length.to_string(), end.to_string());
+        let known = |name: &String| ["role", "content", "tool_calls"].contains(&name.as_str());
+        let fields = message.as_object().into_iter().flatten().map(|(name, _)| name);
+        let more = fields.filter(|name| !known(name)).map(String::as_str).collect::<Vec<_>>();
+        if message["role"] != Role::Tool.text() {
+            let what = "the message has fields that the form does not show";
+            self.compare(None, what, String::new(), more.join(" "));
+        }
+    }
+
+    fn row(&mut self, seq: u64, row: &Value, listed: &RowPart) {
+        let RowPart { item, at, part } = listed;
         let (id, digest) = (text_of(item, "id"), text_of(item, "digest"));
         self.compare(
             Some(seq),
@@ -229,9 +299,18 @@ impl ReceiptCheck {
         );
         self.compare(Some(seq), "the item's id does not match the message", text_of(row, "id"), id);
         let joins = item.get("joins") == Some(&Value::Bool(true));
-        let Some(rendered) = self.messages.get_mut(at) else { return };
-        rendered.is_forgotten |= row.get("content").is_none_or(Value::is_null);
-        match (as_shown(row, self.form, joins), &mut rendered.made) {
+        let Some(rendered) = self.messages.get_mut(*at) else { return };
+        let is_forgotten = row.get("content").is_none_or(Value::is_null);
+        rendered.is_forgotten |= is_forgotten;
+        let shown = as_shown(row, self.form, joins);
+        if self.form == Form::Strict {
+            let holds = is_forgotten || shown.is_some_and(|s| rendered.shows(s, joins, part));
+            if !holds || (seq == rendered.last_seq && rendered.has_other_calls()) {
+                self.shows_another(seq);
+            }
+            return;
+        }
+        match (shown, &mut rendered.made) {
             (Some(shown), Some(made)) if shown.joins => {
                 let text = shown.message["content"].as_str().unwrap_or_default();
                 let before = made["content"].as_str().unwrap_or_default();
@@ -242,9 +321,13 @@ impl ReceiptCheck {
         }
         let is_whole = seq == rendered.last_seq && !rendered.is_forgotten;
         if is_whole && rendered.made.as_ref() != Some(&rendered.message) {
-            let what = "the prompt showed another text or role than the log has";
-            self.compare(Some(seq), what, "the log's".into(), "another".into());
+            self.shows_another(seq);
         }
+    }
+
+    fn shows_another(&mut self, seq: u64) {
+        let what = "the prompt showed another text or role than the log has";
+        self.compare(Some(seq), what, "the log's".into(), "another".into());
     }
 
     fn head(&mut self, chain: &str) {
@@ -294,6 +377,9 @@ fn as_shown(row: &Value, form: Form, joins: bool) -> Option<ShownMessage> {
     let role: Role = serde_json::from_value(row.get("role")?.clone()).ok()?;
     let meta = row.get("meta").and_then(Value::as_object).cloned().unwrap_or_default();
     let stamp = row.get("stamp").and_then(Value::as_str);
-    let at = ShownAt { form, stamp, is_first: !joins };
+    // In the strict form, the first copy of a search may continue a message, too.
+    let has_frame = row.get("frame_tokens").and_then(whole).unwrap_or(0) > 0;
+    let is_first = if form == Form::Strict { has_frame } else { !joins };
+    let at = ShownAt { form, stamp, is_first };
     Some(shown(at, role, &text_of(row, "content"), &meta))
 }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::form::Form;
-use super::message::{LATE, OUTSIDE, RECALLED, Role, TAINT, tainted};
+use super::message::{LATE, OUTSIDE, RECALLED, Role, TAINT, answers_call, tainted};
+use super::strict::{self, Speaks};
 use super::tokens::{TokenCounter, message_cost};
 
 /// A message as a window shows it.
@@ -16,6 +17,8 @@ pub struct ShownMessage {
     /// Whether the window appends the text of this message to the message before, instead of
     /// showing a message of its own.
     pub joins: bool,
+    /// The line with which the text begins if the strict form joins it to another text.
+    pub line: &'static str,
 }
 
 impl ShownMessage {
@@ -45,13 +48,24 @@ pub struct ShownAt<'a> {
 const RECALLED_HEADING: &str = "Recalled from earlier, not said now:\n";
 
 /// Returns the chat message of recalled texts.
-pub(super) fn recalled_message(rows: &str) -> Value {
-    json!({"role": Role::System.text(), "content": format!("{RECALLED_HEADING}{rows}")})
+fn recalled_message(form: Form, rows: &str) -> Value {
+    json!({"role": recalls(form).text(), "content": format!("{RECALLED_HEADING}{rows}")})
+}
+
+/// Returns the role of the message that shows the copies of a search.
+fn recalls(form: Form) -> Role {
+    if form == Form::Strict { Role::User } else { Role::System }
+}
+
+/// Returns the lines around the copies of a search, without any copy.
+pub fn recalled_frame(form: Form) -> ShownMessage {
+    let message = recalled_message(form, "");
+    ShownMessage { message, joins: false, line: strict::COPIES }
 }
 
 /// Returns the tokens of the lines around the copies of a search.
-pub fn recalled_frame_tokens(counter: &dyn TokenCounter) -> u64 {
-    message_cost(counter, &recalled_message(""))
+pub fn recalled_frame_tokens(counter: &dyn TokenCounter, form: Form) -> u64 {
+    recalled_frame(form).cost(counter)
 }
 
 /// Returns a message as a window shows it.
@@ -62,13 +76,17 @@ pub fn shown(
     meta: &Map<String, Value>,
 ) -> ShownMessage {
     if at.form == Form::One {
-        return ShownMessage { message: shown_in_form_1(role, content, meta), joins: false };
+        let message = shown_in_form_1(role, content, meta);
+        return ShownMessage { message, joins: false, line: "" };
     }
     if let Some(mark) = meta.get(RECALLED) {
         let row = recalled_row(mark, role, content, meta);
-        let joined = || json!({"role": Role::System.text(), "content": row});
-        let message = if at.is_first { recalled_message(&row) } else { joined() };
-        return ShownMessage { message, joins: !at.is_first };
+        let joined = || json!({"role": recalls(at.form).text(), "content": row});
+        let message = if at.is_first { recalled_message(at.form, &row) } else { joined() };
+        return ShownMessage { message, joins: !at.is_first, line: strict::COPIES };
+    }
+    if at.form == Form::Strict && !answers_call(role, meta) {
+        return shown_strictly(at, role, content, meta);
     }
     let mut out = Map::new();
     let mut content = fenced(content, meta);
@@ -88,7 +106,34 @@ pub fn shown(
             out.insert((*name).into(), value.clone());
         }
     }
-    ShownMessage { message: Value::Object(out), joins: false }
+    ShownMessage { message: Value::Object(out), joins: false, line: "" }
+}
+
+/// Returns a message in the strict form of the window. Only users and assistants speak in it, and
+/// their names are in the text, because templates refuse other fields.
+fn shown_strictly(
+    at: ShownAt<'_>,
+    role: Role,
+    content: &str,
+    meta: &Map<String, Value>,
+) -> ShownMessage {
+    let (speaks, line) = match role {
+        Role::User => (Speaks::User, strict::USER),
+        Role::Assistant if strict::makes_calls(role, meta) => (Speaks::Calls, strict::ANSWER),
+        Role::Assistant => (Speaks::Answer, strict::ANSWER),
+        Role::System | Role::Tool => (Speaks::System, strict::EVENT),
+    };
+    let speaker = if role == Role::Assistant { role } else { Role::User };
+    let heading = (role == Role::Tool).then(|| late_heading(meta));
+    let named = role != Role::Tool || !meta.contains_key(OUTSIDE);
+    let name = meta.get("name").and_then(Value::as_str).filter(|_| named);
+    let text = fenced(content, meta);
+    let text = strict::row_text(&text, name, at.stamp, speaks, heading.as_deref());
+    let mut message = json!({"role": speaker.text(), "content": text});
+    if speaks == Speaks::Calls {
+        message["tool_calls"] = meta["tool_calls"].clone();
+    }
+    ShownMessage { message, joins: false, line }
 }
 
 /// Returns the lines that show a copy: position, speaker and time of the original, and its text.

@@ -337,10 +337,9 @@ impl Verifier {
             self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
         }
         if expired(message) {
-            // The lines around the copies of a search stay when their first copy is forgotten.
+            // The frame of a message stays when its text is forgotten.
             let frame = message.get("frame_tokens").and_then(whole).unwrap_or(0);
-            let is_frame =
-                kind == "copy" && frame > 0 && !text_of(message, "forgotten_at").is_empty();
+            let is_frame = frame > 0 && !text_of(message, "forgotten_at").is_empty();
             if is_held && !is_frame {
                 let what =
                     "the text was removed because of its age, although the message is in the queue";

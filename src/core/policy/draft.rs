@@ -8,6 +8,7 @@ mod copies;
 mod expire;
 mod flush;
 mod forget;
+mod frames;
 mod overflow;
 mod pairing;
 mod promote;
@@ -48,7 +49,7 @@ use crate::memory::message::{
 };
 use crate::memory::page::{Page, PageItem};
 use crate::memory::schedule::TickResult;
-use crate::memory::shown::{ShownAt, recalled_frame_tokens, shown};
+use crate::memory::shown::{ShownAt, shown};
 use crate::memory::tokens::TokenCounter;
 use crate::search::{PageRequest, new_page};
 use crate::trust::{Actor, Scope};
@@ -251,10 +252,7 @@ impl<'a> Draft<'a> {
         let is_tainted = !tainted(&meta).is_empty();
         let time = self.zone().map(|zone| time_in(&meta, created_ms, &zone));
         let stamp = time.and_then(|time| self.stamp_of(kind, role, &content, &meta, time));
-        let is_first = kind == Kind::Copy && self.begins_copies();
-        let frame_tokens = if is_first { recalled_frame_tokens(self.around.counter) } else { 0 };
-        let at = ShownAt { form: self.after.form, stamp: stamp.as_deref(), is_first };
-        let token_estimate = shown(at, role, &content, &meta).cost(self.around.counter);
+        let frame_tokens = self.frame_of(kind, role, &meta);
         if let Some(time) = time {
             self.note_time(kind, role, &meta, time);
         }
@@ -266,7 +264,7 @@ impl<'a> Draft<'a> {
             role,
             content,
             meta,
-            token_estimate,
+            token_estimate: 0,
             created_at: iso8601(created_ms),
             stamp,
             frame_tokens,
@@ -281,6 +279,8 @@ impl<'a> Draft<'a> {
             forgotten_at: None,
             forgotten_version: None,
         };
+        let token_estimate = message.cost(self.after.form, self.around.counter);
+        message.token_estimate = token_estimate;
         message.seal(self.after.sealed_as(), &self.after.chain.head);
         self.after.last_message_ms = created_ms;
         self.after.chain.head.clone_from(&message.chain);
@@ -292,6 +292,7 @@ impl<'a> Draft<'a> {
             self.after.queue.tokens += token_estimate;
         }
         self.note_calls(kind, role, &message.meta);
+        self.note_turn(kind, role, &message.meta);
         if kind.queued() && is_tainted {
             self.after.queue.tainted_seq = message.seq;
         }
@@ -440,6 +441,9 @@ impl<'a> Draft<'a> {
     pub fn recount_queue(&mut self, queue: &[Message]) {
         let recount = self.recounts(queue.iter().filter(|m| m.kind.queued()));
         self.after.queue.tokens = recount.iter().map(|one| one.token_estimate).sum();
+        // A forgotten message without a frame has left the queue.
+        let stays = recount.iter().filter(|one| one.token_estimate > 0).count();
+        self.after.queue.count = stays as u64;
         self.after.queue.changed_at_version = self.after.version;
         if !recount.is_empty() {
             self.parts.push(Part::Recount(recount));

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::draft::Draft;
 use crate::limits::TEXT_BYTES_MAX;
+use crate::memory::core::Notice;
 use crate::memory::message::{Kind, Role};
 use crate::memory::tokens::TokenCounter;
 use crate::policy::limits::PREVIEW_TRIES_MAX;
@@ -43,7 +44,7 @@ impl Draft<'_> {
 
     /// Sets the spool notice, which names the given entries of recall storage.
     pub fn point_to(&mut self, ids: &[String]) {
-        let notice = notices::spool_notice(self.around.counter, self.around.tool, ids);
+        let notice = self.spool_notice(ids);
         notices::set(&mut self.after, notice);
         self.spooled = true;
     }
@@ -51,8 +52,12 @@ impl Draft<'_> {
     /// Returns the number of tokens by which the window would grow if a spool notice for these
     /// entries replaced the current spool notice.
     pub fn point_cost(&self, ids: &[String]) -> u64 {
-        let notice = notices::spool_notice(self.around.counter, self.around.tool, ids);
+        let notice = self.spool_notice(ids);
         notice.token_estimate.saturating_sub(notices::cost(&self.after, SPOOL))
+    }
+
+    fn spool_notice(&self, ids: &[String]) -> Notice {
+        notices::spool_notice(self.around.counter, self.after.form, self.around.tool, ids)
     }
 }
 

@@ -5,9 +5,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::memory::core::Core;
-use crate::memory::message::Message;
+use crate::memory::message::{Kind, Message};
 use crate::memory::prompt::{Prompt, Texts, ToolSet, request_text};
 use crate::memory::receipt;
+use crate::memory::strict::filler_tokens;
 use crate::memory::tokens::TokenCounter;
 use crate::window::{Gone, Past, Section, Window, assemble};
 
@@ -88,8 +89,8 @@ enum Counts {
 }
 
 fn counts_differ(stored: &Stored<'_>, message: &Message) -> bool {
-    let shown = message.shown(stored.prompt.window.form);
-    shown.cost(stored.counter) != shown.cost(stored.earlier)
+    let form = stored.prompt.window.form;
+    message.cost(form, stored.counter) != message.cost(form, stored.earlier)
 }
 
 fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
@@ -100,12 +101,12 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
         let what = format!("the text differs from the stored text: {}", changed.of);
         differing(&what, None, &changed.expected, &changed.found)
     }));
-    // A message that was forgotten before the prompt was rendered is not part of the prompt.
-    let stood = |m: &&Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
-    let queue: Vec<Message> =
-        stored.queue.iter().filter(stood).map(|m| counted(&stored, m, counts)).collect();
+    // Of a message that was forgotten before the prompt was rendered, only a frame may be shown.
+    let stood = |m: &Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
+    let queue = stored.queue.iter().map(|m| counted(&stored, m, counts));
+    let queue: Vec<Message> = queue.filter(|m| stood(m) || m.frame_tokens > 0).collect();
     let core = core_of(&stored, &queue, &mut gone);
-    gone.extend(expired(&queue));
+    gone.extend(expired(queue.iter().filter(|m| stood(m))));
     gone.extend(forgotten("notices", &prompt.key, prompt.sent.notices_forgotten_at.as_ref()));
     let window_known = gone.is_empty();
     let window = assemble(&core, &queue);
@@ -195,22 +196,26 @@ fn forgotten(section: &'static str, id: &str, at: Option<&String>) -> Option<Gon
 /// Returns a message with its token cost recomputed in the prompt's encoding.
 fn counted(stored: &Stored<'_>, message: &Message, counts: Counts) -> Message {
     let mut message = message.clone();
-    let shown = message.shown(stored.prompt.window.form);
-    let current = shown.cost(stored.counter);
+    let form = stored.prompt.window.form;
+    if message.kind != Kind::Copy {
+        let has_filler = stored.prompt.window.fillers.contains(&message.seq);
+        message.frame_tokens = if has_filler { filler_tokens(stored.counter) } else { 0 };
+    }
+    let current = message.cost(form, stored.counter);
     message.token_estimate = match counts {
         Counts::Current => current,
         Counts::AsStored if message.token_estimate == current => current,
-        Counts::AsStored => match shown.cost(stored.earlier) {
+        Counts::AsStored => match message.cost(form, stored.earlier) {
             earlier if earlier == message.token_estimate => earlier,
             _ => current,
         },
-        Counts::Earlier => shown.cost(stored.earlier),
+        Counts::Earlier => message.cost(form, stored.earlier),
     };
     message
 }
 
-fn expired(queue: &[Message]) -> impl Iterator<Item = Gone> {
-    queue.iter().filter(|m| m.expired_at.is_some()).map(|m| Gone {
+fn expired<'m>(queue: impl Iterator<Item = &'m Message>) -> impl Iterator<Item = Gone> {
+    queue.filter(|m| m.expired_at.is_some()).map(|m| Gone {
         section: Section::Queue.name(),
         seq: Some(m.seq),
         id: m.key.clone(),

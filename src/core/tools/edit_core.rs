@@ -207,7 +207,7 @@ fn create(draft: &mut Draft<'_>, ctx: &Ctx<'_>, id: &str, content: &str) -> Resu
         taint: None,
         escaped: false,
     };
-    count_block(ctx.around.counter, &mut block);
+    count_block(ctx.around.counter, ctx.core.form, &mut block);
     let cost = block.token_estimate;
     draft.after.working_blocks.push(block);
     Ok(json!({"block_id": id, "token_estimate": cost}))
@@ -228,7 +228,7 @@ fn rewrite(
         return Err(Error::argument("content", why).with("bytes_max", TEXT_BYTES_MAX));
     }
     let mut block = Block { content, changed_at_version: draft.version(), ..old.clone() };
-    count_block(around.counter, &mut block);
+    count_block(around.counter, draft.after.form, &mut block);
     let mut result = json!({"block_id": block.id, "token_estimate": block.token_estimate});
     if let Some(line) = edited {
         let first = line.saturating_sub(SHOWN_LINES);
@@ -255,7 +255,7 @@ fn rename(draft: &mut Draft<'_>, ctx: &Ctx<'_>, from: &str, to: &str) -> Result<
         let old = block_of(ctx.core, &id)?;
         let mut block =
             Block { id: new.clone(), changed_at_version: draft.version(), ..old.clone() };
-        count_block(ctx.around.counter, &mut block);
+        count_block(ctx.around.counter, ctx.core.form, &mut block);
         let place = draft.after.working_blocks.iter().position(|block| block.id == id);
         draft.remove_block(&id);
         let place = place.unwrap_or(draft.after.working_blocks.len());

@@ -36,9 +36,10 @@ pub struct NewAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How the window renders texts: `2` (default).
+    /// How the window renders texts: `2` (default), or `strict` for chat templates that accept one
+    /// system message and then the user and the assistant in turn.
     #[serde(default = "usual_form")]
-    #[schemars(extend("enum" = ["2"]))]
+    #[schemars(extend("enum" = ["2", "strict"]))]
     pub form: Form,
     /// Time zone of the times in the window, by its name in the IANA database, e.g. `Europe/Oslo`.
     #[serde(default = "usual_zone")]
@@ -66,9 +67,9 @@ pub struct PatchAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Option<Encoding>,
-    /// How the window renders texts: `2`. The messages in the window are counted again.
+    /// How the window renders texts: `2` or `strict`. The messages in the window are counted again.
     #[serde(default)]
-    #[schemars(extend("enum" = ["2", null]))]
+    #[schemars(extend("enum" = ["2", "strict", null]))]
     pub form: Option<Form>,
     /// Time zone of the times in the window, by its name in the IANA database. Messages that are
     /// already in the window keep their times.
@@ -109,7 +110,7 @@ fn check_system(text: &str) -> Result<()> {
 fn check_form(form: Form) -> Result<()> {
     match Form::CHOICES.contains(&form) {
         true => Ok(()),
-        false => Err(Error::argument("form", "use 2; no agent is moved to form 1")),
+        false => Err(Error::argument("form", "use 2 or strict; no agent is moved to form 1")),
     }
 }
 
@@ -236,6 +237,7 @@ pub fn new_core(
             outside_seq: 0,
             opened_on: None,
             said: None,
+            after_calls: false,
         },
         open_calls: Some(Vec::new()),
         notices: Vec::new(),

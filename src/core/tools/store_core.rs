@@ -168,7 +168,7 @@ impl StoreCore {
             taint,
             escaped: false,
         };
-        count_block(ctx.around.counter, &mut block);
+        count_block(ctx.around.counter, ctx.core.form, &mut block);
         let cost = block.token_estimate;
         match draft.after.working_blocks.iter_mut().find(|b| b.id == self.block_id) {
             Some(slot) => *slot = block,

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::section::Item;
+use super::strict::arranged;
 use super::{Section, Tokens, tokens};
 use crate::memory::core::Core;
 use crate::memory::form::Form;
@@ -26,13 +27,18 @@ pub struct Window {
 
 /// Assembles the window from a core and the messages of the core's queue (oldest first).
 pub fn assemble(core: &Core, queue: &[Message]) -> Window {
-    let mut listed = Vec::new();
+    let of = |section: Section| {
+        (section.spec().items)(core, queue).into_iter().map(move |item| (section, item))
+    };
+    let mut items: Vec<(Section, Item)> = Section::ALL.into_iter().flat_map(of).collect();
+    if core.form == Form::Strict {
+        items = arranged(items);
+    }
+    let mut listed = Vec::with_capacity(items.len());
     let mut messages = Vec::new();
-    for section in Section::ALL {
-        for item in (section.spec().items)(core, queue) {
-            listed.push(entry(section, &item));
-            show(item, &mut messages);
-        }
+    for (section, item) in items {
+        listed.push(entry(core.form, section, &item));
+        show(item, &mut messages);
     }
     let messages_digest =
         receipt::sha256(&receipt::canonical_json(&Value::Array(messages.clone())));
@@ -43,20 +49,25 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
 
 /// Adds an item's message, or appends its text to the message before.
 fn show(item: Item, messages: &mut Vec<Value>) {
-    if let (true, Some(Value::String(text))) =
-        (item.joins, messages.last_mut().map(|last| &mut last["content"]))
-    {
+    let Some(last) = messages.last_mut().filter(|_| item.joins) else {
+        return messages.push(item.message);
+    };
+    if let Value::String(text) = &mut last["content"] {
         text.push_str(item.message["content"].as_str().unwrap_or_default());
-    } else {
-        messages.push(item.message);
+    }
+    if let Some(calls) = item.message.get("tool_calls") {
+        last["tool_calls"] = calls.clone();
     }
 }
 
-fn entry(section: Section, item: &Item) -> Value {
+fn entry(form: Form, section: Section, item: &Item) -> Value {
     let mut entry = json!({"section": section.name(), "id": item.id, "seq": item.seq,
         "role": item.message["role"], "tokens": item.tokens, "digest": item.digest, "why": item.why});
     if item.joins {
         entry["joins"] = true.into();
+    }
+    if form == Form::Strict {
+        entry["bytes"] = item.message["content"].as_str().map_or(0, str::len).into();
     }
     if !item.tainted.is_empty() {
         entry["tainted"] = json!(item.tainted);

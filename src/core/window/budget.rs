@@ -108,14 +108,15 @@ pub fn recount(counter: &dyn TokenCounter, core: &mut Core) {
 /// Escapes block markup in a core's texts that an older server wrote without escaping, and counts
 /// the tokens of these texts again.
 pub fn escape_old(counter: &dyn TokenCounter, core: &mut Core) {
+    let form = core.form;
     for block in &mut core.working_blocks {
         if !block.escaped && has_block_markup(&block.content) {
-            count_block(counter, block);
+            count_block(counter, form, block);
         }
     }
     let old = &mut core.queue_head_summary;
     if !old.escaped && has_block_markup(&old.content) {
-        summary::count_summary(counter, old);
+        summary::count_summary(counter, form, old);
     }
 }
 

@@ -4,11 +4,13 @@
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::section::{Item, Spec};
-use super::system::system_message;
+use super::section::{Item, Position, Spec};
+use super::system::server_message;
 use crate::clock::unix_ms_of;
 use crate::memory::core::{Core, WindowClock};
+use crate::memory::form::Form;
 use crate::memory::local_time::{LocalTime, zone_of};
+use crate::memory::strict::{CLOCK, OPENING};
 use crate::memory::tokens::message_cost;
 
 /// A time for which costs are counted; every other time has as many tokens.
@@ -22,9 +24,11 @@ pub(super) const SECTION: Spec = Spec {
     kept: None,
     tokens: |core| core.window_clock.as_ref().map_or(0, |clock| clock.token_estimate),
     recount: |counter, core| {
+        let form = core.form;
         if let Some(clock) = &mut core.window_clock {
-            clock.token_estimate = message_cost(counter, &clock_message(SOME_TIME, &clock.zone));
-            clock.opening_tokens = message_cost(counter, &opening_message(SOME_DAY));
+            let message = clock_message(form, SOME_TIME, &clock.zone);
+            clock.token_estimate = message_cost(counter, &message);
+            clock.opening_tokens = message_cost(counter, &opening_message(form, SOME_DAY));
         }
     },
     items: |core, _| core.window_clock.iter().map(|clock| item(core, clock)).collect(),
@@ -42,7 +46,8 @@ fn item(core: &Core, clock: &WindowClock) -> Item {
         Some(now) => (now.clone(), "the time of the prompt"),
         None => (newest(core, clock), "the time of the newest message"),
     };
-    Item::new("clock", clock.token_estimate, clock_message(&shown, &clock.zone), why)
+    let message = clock_message(core.form, &shown, &clock.zone);
+    Item::new("clock", clock.token_estimate, message, why, (Position::Fence, CLOCK))
 }
 
 /// Returns the time of the newest message, or of the agent's creation if there is no message. A
@@ -56,20 +61,20 @@ fn newest(core: &Core, clock: &WindowClock) -> String {
     said.with_hour()
 }
 
-fn clock_message(time: &str, zone: &str) -> Value {
-    system_message(&format!("Now: {time} {zone}"))
+fn clock_message(form: Form, time: &str, zone: &str) -> Value {
+    server_message(form, &format!("Now: {time} {zone}"))
 }
 
 /// Returns the message with the day of the queue's first message.
-fn opening_message(day: &str) -> Value {
-    system_message(&format!("The conversation goes on from {day}:"))
+fn opening_message(form: Form, day: &str) -> Value {
+    server_message(form, &format!("The conversation goes on from {day}:"))
 }
 
 /// Returns the item with the day of the queue's first message; `None` for an empty queue.
 pub(super) fn opening(core: &Core) -> Option<Item> {
     let (clock, day) = (core.window_clock.as_ref()?, core.queue.opened_on.as_ref()?);
-    let message = opening_message(day);
-    Some(Item::new("opening", clock.opening_tokens, message, "the day of the next message"))
+    let (message, why) = (opening_message(core.form, day), "the day of the next message");
+    Some(Item::new("opening", clock.opening_tokens, message, why, (Position::Said, OPENING)))
 }
 
 /// Returns the cost of the item with the day of the queue's first message.

@@ -69,7 +69,8 @@ impl From<&Message> for QueueItem {
             calls: message.tool_call_ids().map(str::to_owned).collect(),
             answers: message.answers().map(str::to_owned),
             joins: message.kind == Kind::Copy && message.frame_tokens == 0,
-            begins: message.kind == Kind::Event || message.role == Role::User,
+            begins: (message.kind == Kind::Event || message.role == Role::User)
+                && !message.is_frame(),
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod notices;
 mod pins;
 mod queue;
 mod section;
+mod strict;
 mod summary;
 mod system;
 mod tools;

@@ -1,8 +1,10 @@
 //! The window's section of notices from the server, with at most one notice of each kind.
 
-use super::section::{Item, Spec};
-use super::system::system_message;
+use super::section::{Item, Position, Spec};
+use super::system::server_message;
 use crate::memory::core::{Core, Notice};
+use crate::memory::form::Form;
+use crate::memory::strict::NOTICE;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// Maximum number of ids that a spool notice names; the notice only says how many further ids there
@@ -22,20 +24,22 @@ pub(super) const SECTION: Spec = Spec {
     kept: None,
     tokens: |core| core.notices.iter().map(|notice| notice.token_estimate).sum(),
     recount: |counter, core| {
+        let form = core.form;
         for notice in &mut core.notices {
-            notice.token_estimate = message_cost(counter, &system_message(&notice.content));
+            let message = server_message(form, &notice.content);
+            notice.token_estimate = message_cost(counter, &message);
         }
     },
-    items: |core, _| core.notices.iter().map(item).collect(),
+    items: |core, _| core.notices.iter().map(|notice| item(core.form, notice)).collect(),
     restore: |past, core| {
         core.notices.clone_from(&past.window.notices);
         None
     },
 };
 
-fn item(notice: &Notice) -> Item {
-    let message = system_message(&notice.content);
-    Item::new(&notice.kind, notice.token_estimate, message, "standing notice")
+fn item(form: Form, notice: &Notice) -> Item {
+    let (message, at) = (server_message(form, &notice.content), (Position::Fence, NOTICE));
+    Item::new(&notice.kind, notice.token_estimate, message, "standing notice", at)
 }
 
 /// Returns the notice of memory pressure, which names the warning, flush and target marks of the
@@ -45,6 +49,7 @@ pub(crate) fn pressure_notice(counter: &dyn TokenCounter, core: &Core) -> Notice
     let (warning, flush, target) = (budget.warning, budget.flush, budget.target);
     notice(
         counter,
+        core.form,
         PRESSURE,
         format!(
             "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
@@ -54,7 +59,12 @@ pub(crate) fn pressure_notice(counter: &dyn TokenCounter, core: &Core) -> Notice
 }
 
 /// Returns the spool notice for a tool's result that recall storage contains under the given ids.
-pub(crate) fn spool_notice(counter: &dyn TokenCounter, tool: &str, ids: &[String]) -> Notice {
+pub(crate) fn spool_notice(
+    counter: &dyn TokenCounter,
+    form: Form,
+    tool: &str,
+    ids: &[String],
+) -> Notice {
     let named = ids[..ids.len().min(SPOOL_IDS_NAMED_MAX)].join(", ");
     let more = match ids.len().saturating_sub(SPOOL_IDS_NAMED_MAX) {
         0 => String::new(),
@@ -62,6 +72,7 @@ pub(crate) fn spool_notice(counter: &dyn TokenCounter, tool: &str, ids: &[String
     };
     let notice = notice(
         counter,
+        form,
         SPOOL,
         format!(
             "A result of {tool} was too large for this window: only its beginning was shown. The whole lies in recall storage as {named}{more}."
@@ -96,7 +107,7 @@ pub(crate) fn cost(core: &Core, kind: &str) -> u64 {
     core.notices.iter().filter(|n| n.kind == kind).map(|n| n.token_estimate).sum()
 }
 
-fn notice(counter: &dyn TokenCounter, kind: &str, content: String) -> Notice {
-    let token_estimate = message_cost(counter, &system_message(&content));
+fn notice(counter: &dyn TokenCounter, form: Form, kind: &str, content: String) -> Notice {
+    let token_estimate = message_cost(counter, &server_message(form, &content));
     Notice { kind: kind.into(), content, token_estimate, entries: Vec::new() }
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::clock::{opening, opening_tokens};
-use super::section::{Item, Spec};
+use super::section::{Item, Position, Spec};
 use crate::memory::core::OpenCall;
 use crate::memory::form::Form;
-use crate::memory::message::{Message, Role, tainted};
-use crate::memory::shown::ShownMessage;
+use crate::memory::message::{Kind, Message, Role, answers_call, tainted};
+use crate::memory::strict::{ANSWER, makes_calls};
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// Content of the placeholder message for a tool call's missing result.
@@ -60,7 +60,7 @@ fn with_results(form: Form, queue: Vec<&Message>, open_calls: &[OpenCall]) -> Ve
         results.push(Vec::new());
         open.extend(message.tool_call_ids().map(|id| (id, at)));
         if let Some(call_at) = message.answers().and_then(|id| open.remove(id)) {
-            results[call_at].push(item(form, message));
+            results[call_at].append(&mut shown_items(form, message));
             moved[at] = true;
         }
     }
@@ -72,30 +72,54 @@ fn with_results(form: Form, queue: Vec<&Message>, open_calls: &[OpenCall]) -> Ve
     let mut ordered = Vec::with_capacity(queue.len());
     for (at, message) in queue.into_iter().enumerate() {
         if !moved[at] {
-            ordered.push(item(form, message));
+            ordered.append(&mut shown_items(form, message));
         }
         ordered.append(&mut results[at]);
     }
     ordered
 }
 
-fn item(form: Form, message: &Message) -> Item {
-    let ShownMessage { message: shown, joins } = message.shown(form);
-    Item {
+/// Returns what the window shows of a message: the filler before it, if any, and the message.
+fn shown_items(form: Form, message: &Message) -> Vec<Item> {
+    let mut items = Vec::with_capacity(2);
+    let mut tokens = message.token_estimate;
+    if let Some(filler) = message.filler(form) {
+        let (id, cost) = (format!("filler:{}", message.seq), message.frame_tokens);
+        let why = "keeps the roles in turn";
+        items.push(Item::new(&id, cost, filler, why, (Position::Answer, ANSWER)));
+        tokens = tokens.saturating_sub(cost);
+    }
+    items.extend(message.in_window(form).map(|shown| Item {
         id: message.key.clone(),
         seq: Some(message.seq),
-        tokens: message.token_estimate,
-        message: shown,
+        tokens,
+        message: shown.message,
         digest: message.digest.clone(),
         why: "seq is at or after head_seq",
         tainted: tainted(&message.meta).into_iter().map(str::to_owned).collect(),
-        joins,
+        joins: shown.joins,
+        place: place_of(message),
+        line: shown.line,
+    }));
+    items
+}
+
+fn place_of(message: &Message) -> Position {
+    match message.role {
+        _ if message.kind == Kind::Copy => Position::Fence,
+        role if answers_call(role, &message.meta) => Position::Result,
+        role if makes_calls(role, &message.meta) => Position::Calls,
+        Role::Assistant => Position::Answer,
+        Role::User => Position::Said,
+        Role::System if message.kind == Kind::Event => Position::Said,
+        Role::System | Role::Tool => Position::Aside,
     }
 }
 
 fn missing(call: &OpenCall) -> Item {
     let id = format!("result:{}", call.id);
-    Item::new(&id, call.token_estimate, no_result(&call.id), "its call has no result yet")
+    let (message, why) = (no_result(&call.id), "its call has no result yet");
+    Item::new(&id, call.token_estimate, message, why, (Position::Result, ""))
 }
 
 fn no_result(call: &str) -> Value {

@@ -51,12 +51,49 @@ pub(super) struct Item {
     pub(super) tainted: Vec<String>,
     /// Whether the text continues the message of the item before.
     pub(super) joins: bool,
+    /// Where the strict form of the window shows the item.
+    pub(super) place: Position,
+    /// The line with which the text begins if the strict form joins it to another text.
+    pub(super) line: &'static str,
+}
+
+/// Where the strict form of the window shows an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    /// In the system message.
+    Head,
+    /// In a user message, at the item's place in the conversation.
+    Said,
+    /// In a user message, but not between calls and their answer.
+    Aside,
+    /// At the beginning of the newest user message.
+    Fence,
+    /// In a message of the assistant.
+    Answer,
+    /// At the end of a message of the assistant, which makes calls.
+    Calls,
+    /// In a tool message.
+    Result,
+}
+
+impl Position {
+    /// Whether a user message shows the item at its place in the conversation.
+    pub(super) fn is_of_user(self) -> bool {
+        matches!(self, Self::Said | Self::Aside)
+    }
 }
 
 impl Item {
     /// Returns a message of the window that is not in the log; its digest is computed from the
-    /// rendered message.
-    pub(super) fn new(id: &str, tokens: u64, message: Value, why: &'static str) -> Self {
+    /// rendered message. `at` is its place and its first line in the strict form.
+    pub(super) fn new(
+        id: &str,
+        tokens: u64,
+        message: Value,
+        why: &'static str,
+        at: (Position, &'static str),
+    ) -> Self {
+        let (place, line) = at;
         let digest = receipt::sha256(&receipt::canonical_json(&message));
         Self {
             id: id.into(),
@@ -67,6 +104,8 @@ impl Item {
             why,
             tainted: Vec::new(),
             joins: false,
+            place,
+            line,
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::section::{Item, Spec};
+use super::section::{Item, Position, Spec};
 use super::system::system_message;
 use crate::memory::core::{Block, Core};
+use crate::memory::form::Form;
 use crate::memory::markup;
+use crate::memory::strict::MEMORY;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 pub(super) const SECTION: Spec = Spec {
@@ -15,32 +17,35 @@ pub(super) const SECTION: Spec = Spec {
     kept: Some(("working_blocks", Core::kept_blocks)),
     tokens: |core| core.working_blocks.iter().map(|block| block.token_estimate).sum(),
     recount: |counter, core| {
-        core.working_blocks.iter_mut().for_each(|block| count_block(counter, block));
+        let form = core.form;
+        core.working_blocks.iter_mut().for_each(|block| count_block(counter, form, block));
     },
-    items: |core, _| core.working_blocks.iter().map(item).collect(),
+    items: |core, _| core.working_blocks.iter().map(|block| item(core.form, block)).collect(),
     restore: |past, core| {
         core.working_blocks.clone_from(&past.texts?.working_blocks);
         None
     },
 };
 
-fn item(block: &Block) -> Item {
+fn item(form: Form, block: &Block) -> Item {
     let why = if block.pinned { "pinned" } else { "working block" };
     let rules = block.taint.iter().flat_map(|taint| taint.rules.clone());
-    let item = Item::new(&block.id, block.token_estimate, block_message(block), why);
+    let (tokens, message) = (block.token_estimate, block_message(form, block));
+    let item = Item::new(&block.id, tokens, message, why, (Position::Head, MEMORY));
     Item { tainted: rules.collect(), ..item }
 }
 
-fn block_message(block: &Block) -> Value {
+fn block_message(form: Form, block: &Block) -> Value {
     let Block { id, role, .. } = block;
     let pin = if block.pinned { " pinned" } else { "" };
     let content = markup::display_text(&block.content, block.escaped);
-    system_message(&format!("<block id=\"{id}\" role=\"{role}\"{pin}>\n{content}\n</block>"))
+    let text = format!("<block id=\"{id}\" role=\"{role}\"{pin}>\n{content}\n</block>");
+    system_message(form, &text)
 }
 
-/// Checks whether the text of a newly written block needs escaping, counts the block's tokens, and
-/// stores both results in the block.
-pub fn count_block(counter: &dyn TokenCounter, block: &mut Block) {
+/// Checks whether the text of a newly written block needs escaping, counts the block's tokens in
+/// the form of the window, and stores both results in the block.
+pub fn count_block(counter: &dyn TokenCounter, form: Form, block: &mut Block) {
     block.escaped = markup::has_block_markup(&block.content);
-    block.token_estimate = message_cost(counter, &block_message(block));
+    block.token_estimate = message_cost(counter, &block_message(form, block));
 }

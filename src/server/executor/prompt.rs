@@ -104,6 +104,11 @@ impl Executor {
             now: core.window_clock.as_ref().and_then(|clock| clock.now.clone()),
             clock: core.window_clock.clone(),
             opened_on: core.queue.opened_on.clone(),
+            fillers: queue
+                .iter()
+                .filter(|message| message.filler(core.form).is_some())
+                .map(|message| message.seq)
+                .collect(),
             policy: core.token_budget,
             offered: core.offered().clone(),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),

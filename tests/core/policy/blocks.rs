@@ -92,7 +92,7 @@ fn the_summary_forges_no_block() {
 
 #[test]
 fn a_block_of_before_there_was_escaping_renders_as_it_did_until_the_next_write() {
-    let mut world = World::new(2000, "");
+    let mut world = World::new(2000, "Be kind.");
     world.call("store_core", store("note", FORGED)).unwrap();
     let old = format!("<block id=\"note\" role=\"note\">\n{FORGED}\n</block>");
     let block = &mut world.core.working_blocks[0];
@@ -125,7 +125,7 @@ proptest! {
     fn whatever_is_written_into_blocks_there_are_as_many_as_were_made(
         texts in prop::collection::vec((0..3u8, any_text(), any::<bool>()), 1..8),
     ) {
-        let mut world = World::new(4000, "");
+        let mut world = World::new(4000, "Be kind.");
         world.taint = vctx_core::trust::TaintMode::Off;
         for (id, text, append) in texts {
             let mode = if append { "append" } else { "replace" };

@@ -338,7 +338,7 @@ fn a_search_that_asks_for_the_next_beat_is_not_granted_one_when_it_goes_in_circl
 
 #[test]
 fn a_result_stands_behind_its_call_whatever_came_between_them() {
-    let mut world = World::new(4000, "");
+    let mut world = World::new(4000, "Be kind.");
     let call = |id: &str| json!({"id": id, "function": {"name": "any", "arguments": "{}"}});
     let two = json!({"content": "", "tool_calls": [call("a"), call("b")]});
     world.call("append_fifo", json!({"message": two, "role": "assistant"})).unwrap();

@@ -15,7 +15,7 @@ use crate::memory::message::Message;
 use crate::policy::question::{Answers, Question};
 use crate::policy::retention::{Due, ShownCopy};
 use crate::policy::step::Stop;
-use crate::window::{summary_cost, summary_tokens_max};
+use crate::window::summary_tokens_max;
 
 impl Draft<'_> {
     /// Removes the texts that are due for removal by retention, and returns the number of messages
@@ -79,8 +79,7 @@ impl Draft<'_> {
             let of = (first, self.before.queue.head_seq, revision, cap);
             let answer = answers.summary.as_ref().filter(|summary| summary.of == of);
             let Some(answer) = answer else {
-                let frame = summary_cost(self.around.counter, "x") - self.around.counter.count("x");
-                let tokens = 0..=cap.saturating_sub(frame);
+                let tokens = 0..=cap.saturating_sub(self.summary_frame());
                 let previous = String::new();
                 return Err(
                     Question::Summary { of, previous, lines, tokens, may_wait: false }.into()
@@ -88,7 +87,7 @@ impl Draft<'_> {
             };
             made.clone_from(&answer.content);
         }
-        let (content, token_estimate) = cut_to(self.around.counter, &made, cap);
+        let (content, token_estimate) = cut_to(self.around.counter, self.after.form, &made, cap);
         let version = self.after.version;
         let is_empty = content.is_empty();
         self.after.queue_head_summary = Summary {

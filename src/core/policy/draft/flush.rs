@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::overflow::overflow;
 use super::{Draft, Flush};
 use crate::error::{Code, Error, Result};
-use crate::memory::change::{Change, Evict, Part};
+use crate::memory::change::{Change, Evict, Part, Recount};
 use crate::memory::core::{Core, Summary};
 use crate::memory::edges::{SummaryEdge, joined_key, version_key};
 use crate::memory::event::EventType;
+use crate::memory::form::Form;
 use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
 use crate::memory::tokens::TokenCounter;
@@ -169,7 +170,7 @@ impl Draft<'_> {
             }
         }
         let batch_id = self.around.ids.key();
-        let logged = leaving.iter().filter(|m| m.kind.logged()).count() as u64;
+        let logged = leaving.iter().filter(|m| m.kind.logged() && !m.is_frame()).count() as u64;
         self.after.queue.head_seq = new_head_seq;
         if let Some(calls) = &mut self.after.open_calls {
             calls.retain(|call| call.seq >= new_head_seq);
@@ -246,7 +247,7 @@ impl Draft<'_> {
         let summary = &self.after.queue_head_summary;
         let Some(kept) = &summary.kept else { return };
         let from = format!("core_versions/{kept}");
-        let first = leaving.iter().find(|m| m.kind.logged());
+        let first = leaving.iter().find(|m| m.kind.logged() && !m.is_frame());
         let first = first.map(|m| format!("messages/{}", m.key));
         let before = self.before.queue_head_summary.kept.as_ref();
         let before = before.map(|kept| format!("core_versions/{kept}"));
@@ -325,15 +326,17 @@ impl Draft<'_> {
             Part::Recount(recounts) => Some(recounts),
             _ => None,
         });
-        let recounted: BTreeMap<&str, u64> =
-            recounts.flatten().map(|r| (r.key.as_str(), r.token_estimate)).collect();
+        let recounted: BTreeMap<&str, &Recount> =
+            recounts.flatten().map(|recount| (recount.key.as_str(), recount)).collect();
         let mut queue: Vec<Message> =
             stored.iter().chain(&self.messages).filter(|m| m.kind.queued()).cloned().collect();
         for message in &mut queue {
-            if let Some(&cost) = recounted.get(message.key.as_str()) {
-                message.token_estimate = cost;
+            if let Some(recount) = recounted.get(message.key.as_str()) {
+                message.token_estimate = recount.token_estimate;
+                message.frame_tokens = recount.frame_tokens;
             }
         }
+        queue.retain(|m| m.forgotten_at.is_none() || m.frame_tokens > 0);
         Ok(queue)
     }
 
@@ -343,8 +346,7 @@ impl Draft<'_> {
         leaving: &[Message],
         may_wait: bool,
     ) -> Question {
-        let counter = self.around.counter;
-        let frame = summary_cost(counter, "x") - counter.count("x");
+        let frame = self.summary_frame();
         let cap = of.3;
         let is_tight = cap < summary_tokens_max(self.after.context_window);
         let least = if is_tight { summary_tokens_min(&self.before) } else { 0 };
@@ -354,13 +356,19 @@ impl Draft<'_> {
         Question::Summary { of, previous, lines, tokens, may_wait }
     }
 
+    /// Returns the tokens that a summary costs in addition to its text.
+    pub(super) fn summary_frame(&self) -> u64 {
+        let counter = self.around.counter;
+        summary_cost(counter, self.after.form, "x") - counter.count("x")
+    }
+
     /// Returns the lines from which a summary of messages is made. Texts from outside are left out,
     /// because every later prompt contains the summary, without a mark of where its parts come
     /// from.
     pub(super) fn lines_of(&self, messages: &[Message]) -> Vec<Line> {
         messages
             .iter()
-            .filter(|m| m.kind.logged() && !shows_outside(m))
+            .filter(|m| m.kind.logged() && !m.is_frame() && !shows_outside(m))
             .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
             .collect()
     }
@@ -370,10 +378,11 @@ impl Draft<'_> {
     fn take_summary(&mut self, content: &str, cap: u64, leaving: &[Message]) -> bool {
         let counter = self.around.counter;
         let old = &self.before.queue_head_summary;
-        let (mut text, mut token_estimate) = cut_to(counter, content, cap);
+        let form = self.after.form;
+        let (mut text, mut token_estimate) = cut_to(counter, form, content, cap);
         let is_new = !text.is_empty();
         if !is_new {
-            (text, token_estimate) = cut_to(counter, &old.content, cap);
+            (text, token_estimate) = cut_to(counter, form, &old.content, cap);
         }
         let first_seq = match old.content.is_empty() {
             true => leaving.first().map(|message| message.seq),
@@ -394,14 +403,19 @@ impl Draft<'_> {
 
 /// Truncates a text at line ends until its rendered cost is at most `cap` tokens. Returns the
 /// truncated text and its cost.
-pub(super) fn cut_to(counter: &dyn TokenCounter, content: &str, cap: u64) -> (String, u64) {
+pub(super) fn cut_to(
+    counter: &dyn TokenCounter,
+    form: Form,
+    content: &str,
+    cap: u64,
+) -> (String, u64) {
     let mut text = content.trim().to_owned();
-    let mut cost = summary_cost(counter, &text);
+    let mut cost = summary_cost(counter, form, &text);
     let mut tries = 0;
     while cost > cap && !text.is_empty() {
         tries += 1;
         text = if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
-        cost = summary_cost(counter, &text);
+        cost = summary_cost(counter, form, &text);
     }
     (text, cost)
 }

@@ -10,7 +10,6 @@ use crate::memory::core::WindowClock;
 use crate::memory::form::Form;
 use crate::memory::local_time::{LocalTime, UTC, zone_of};
 use crate::memory::message::{Kind, Message, Role, SAID_AT, answers_call};
-use crate::memory::shown::recalled_frame_tokens;
 use crate::policy::stamp::{stamp, time_of};
 
 /// Returns the time of a message that is not appended yet.
@@ -104,21 +103,20 @@ impl Draft<'_> {
         queue: impl Iterator<Item = &'m Message>,
     ) -> Vec<Recount> {
         let counter = self.around.counter;
-        let frame = match self.after.form {
-            Form::One => 0,
-            Form::Two | Form::Strict => recalled_frame_tokens(counter),
-        };
+        let form = self.after.form;
         let begins = self.before.form == Form::One && self.after.form != Form::One;
+        self.after.queue.after_calls = false;
         let mut counted = Vec::new();
         for (at, message) in queue.enumerate() {
             let mut message = message.clone();
             if begins {
                 self.begin_times(&mut message, at == 0);
             }
-            let is_first = message.kind == Kind::Copy && (begins || message.frame_tokens > 0);
-            message.frame_tokens = if is_first { frame } else { 0 };
+            message.frame_tokens = self.new_frame_of(&message, begins);
+            self.note_turn(message.kind, message.role, &message.meta);
+            let is_gone = message.forgotten_at.is_some() && message.frame_tokens == 0;
             counted.push(Recount {
-                token_estimate: message.shown(self.after.form).cost(counter),
+                token_estimate: if is_gone { 0 } else { message.cost(form, counter) },
                 key: message.key,
                 stamp: message.stamp,
                 frame_tokens: message.frame_tokens,
@@ -143,11 +141,6 @@ impl Draft<'_> {
         }
         message.stamp = self.stamp_of(kind, role, &message.content, &message.meta, time);
         self.after.queue.said = Some(time.to_string());
-    }
-
-    /// Whether the next copy is the first copy of its search in this change.
-    pub(super) fn begins_copies(&self) -> bool {
-        self.after.form != Form::One && self.messages.last().is_none_or(|m| m.kind != Kind::Copy)
     }
 
     fn day_of_call(&self, meta: &Map<String, Value>) -> Option<&str> {
