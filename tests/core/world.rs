@@ -237,7 +237,12 @@ impl World {
                 Question::Summary { of, previous, lines, tokens, .. } => {
                     let lines: Vec<local::Line<'_>> = lines
                         .iter()
-                        .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
+                        .map(|l| local::Line {
+                            seq: l.seq,
+                            day: l.day,
+                            speaker: &l.speaker,
+                            text: &l.text,
+                        })
                         .collect();
                     let made = || local::summarise(&previous, &lines, tokens, self.counter).content;
                     let content = self.summariser.clone().unwrap_or_else(made);

@@ -52,6 +52,11 @@ impl LocalTime {
         Some(Self { date, time })
     }
 
+    /// Returns the day.
+    pub fn date(&self) -> Date {
+        self.date
+    }
+
     /// Returns the text form of the day alone.
     pub fn day(&self) -> String {
         format!("{} {}", self.date, &format!("{:?}", self.date.weekday())[..3])

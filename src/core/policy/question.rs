@@ -3,6 +3,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use jiff::civil::Date;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -23,6 +24,10 @@ use crate::trust::{Trace, TraceQuery, Vertex, VertexId};
 /// A line of the conversation, as the summarizer reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// Position of the message in the log.
+    pub seq: u64,
+    /// Day of the message in the agent's time zone; UTC if the window shows no times.
+    pub day: Date,
     /// Name or role of the speaker.
     pub speaker: String,
     /// Text of the speaker's message.

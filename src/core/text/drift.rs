@@ -2,8 +2,8 @@
 //! stems that the evicted messages contain and the summary lacks.
 
 use super::lexical::{DIMENSION, embed_query};
+use super::lexicon::{Lexicon, StemId, sentences};
 use super::local::Line;
-use super::telegraph::{Lexicon, StemId, sentences};
 use crate::memory::TokenCounter;
 use crate::seeded::Seeded;
 

@@ -1,12 +1,17 @@
 //! Text functions without a model: token counts, lexical vectors, the built-in summariser and the
 //! drift of summaries.
 
+mod clauses;
 mod composed;
+mod dated;
 pub mod drift;
 mod filler_words;
+mod grammar;
 pub mod lexical;
+mod lexicon;
 pub mod local;
-mod telegraph;
+mod selection;
+mod superseded;
 mod tiktoken;
 
 pub use composed::composed;

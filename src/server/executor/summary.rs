@@ -152,7 +152,10 @@ async fn off_the_io_thread<T: Send + 'static>(
 }
 
 fn borrowed(lines: &[Line]) -> Vec<local::Line<'_>> {
-    lines.iter().map(|l| local::Line { speaker: &l.speaker, text: &l.text }).collect()
+    let lines = lines.iter();
+    lines
+        .map(|l| local::Line { seq: l.seq, day: l.day, speaker: &l.speaker, text: &l.text })
+        .collect()
 }
 
 fn summarised_here(wanted: &Wanted, counter: &dyn TokenCounter) -> Measured {
@@ -173,6 +176,14 @@ fn measured(content: String, wanted: &Wanted, counter: &dyn TokenCounter) -> Mea
     Measured { content, similarity, information, random }
 }
 
+/// Number of steps into which measures from 0 to 1 are rounded, so that every JSON parser reads the
+/// number that was written.
+const MEASURE_UNITS: f64 = 1e6;
+
+fn rounded(measure: f64) -> f64 {
+    (measure * MEASURE_UNITS).round() / MEASURE_UNITS
+}
+
 /// Returns the summary's text, and the measurements for the event; these contain no text.
 fn text_with_details(
     by: &'static str,
@@ -185,8 +196,8 @@ fn text_with_details(
     metrics::histogram!(metric::SUMMARY_SECONDS, "by" => by).record(begun.elapsed().as_secs_f64());
     let details = json!({
         "by": by, "text_tokens_max": wanted.tokens.end(), "attempts": attempts,
-        "similarity": made.similarity, "similarity_min": SIMILARITY_MIN,
-        "information_drift": made.information, "random_drift": made.random,
+        "similarity": made.similarity.map(rounded), "similarity_min": SIMILARITY_MIN,
+        "information_drift": rounded(made.information), "random_drift": rounded(made.random),
         "drift_alarm": alarm.is_some(), "alarm": alarm,
     });
     (made.content, details.as_object().cloned().unwrap_or_default())

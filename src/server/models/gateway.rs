@@ -32,7 +32,7 @@ pub struct Gateway {
 /// Instruction for a summary. It asks for a list of facts, since facts survive repeated summarising
 /// better in a list than in prose (measured on LoCoMo conversations).
 const PROMPT: &str = "Fold the previous summary and the conversation below into one new summary: a list of short facts, one per line, \
-    with names, numbers and dates kept as they are. No introduction, no comment. Stay below the given number of tokens.";
+    each with its day, its number and its speaker, with names, numbers, dates and negations kept as they are. No introduction, no comment. Stay below the given number of tokens.";
 
 /// Addition to the instruction after a summary that was too dissimilar to the summarised texts.
 const AGAIN: &str = "An earlier answer was too far from the text: stay with the words of the text and leave none of its subjects out.";
@@ -54,8 +54,10 @@ impl Gateway {
         tokens_max: u64,
         attempt: usize,
     ) -> Result<String> {
-        let said: Vec<String> =
-            lines.iter().map(|l| format!("{}: {}", l.speaker, l.text)).collect();
+        let said: Vec<String> = lines
+            .iter()
+            .map(|l| format!("{} #{} {}: {}", l.day, l.seq, l.speaker, l.text))
+            .collect();
         let text = format!(
             "Tokens at most: {tokens_max}\n\nPrevious summary:\n{previous}\n\nConversation:\n{}",
             said.join("\n")

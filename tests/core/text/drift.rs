@@ -7,7 +7,7 @@ use vctx_core::text::drift::{information, similarity};
 use vctx_core::text::local::Line;
 
 fn line<'a>(speaker: &'a str, text: &'a str) -> Line<'a> {
-    Line { speaker, text }
+    Line { seq: 1, day: "2023-05-08".parse().unwrap(), speaker, text }
 }
 
 const BOATS: [(&str, &str); 3] = [

@@ -26,42 +26,187 @@ Tom: I will ask him. What colour are you going to paint the shutters? They were 
 Ilse: Dark blue, I think, with a yellow sign. My sister Marta is painting it this weekend in her garage.
 Tom: That will look wonderful. I will bring the ladder on Saturday if you want me to, just tell me when.";
 
+/// Returns a line of a conversation in which each day has six messages.
+fn line<'a>(seq: u64, speaker: &'a str, text: &'a str) -> Line<'a> {
+    let day = format!("2023-05-{:02}", 8 + seq / 6).parse().unwrap();
+    Line { seq, day, speaker, text }
+}
+
 fn conversation() -> Vec<Line<'static>> {
     let lines = CONVERSATION.lines().filter_map(|line| line.split_once(": "));
-    lines.map(|(speaker, text)| Line { speaker, text }).collect()
+    lines.zip(1..).map(|((speaker, text), seq)| line(seq, speaker, text)).collect()
 }
 
 fn counter() -> Tiktoken {
     Tiktoken::default()
 }
 
+/// Summarises messages of a user.
+fn summary_of(texts: &[&str]) -> String {
+    let batch: Vec<Line<'_>> =
+        texts.iter().zip(1..).map(|(text, seq)| line(seq, "user", text)).collect();
+    summarise("", &batch, 0..=200, &counter()).content
+}
+
+/// Returns the texts of a summary's speakers, without days, positions and names.
+fn said(summary: &str) -> Vec<&str> {
+    let bodies = summary.lines().filter_map(|line| line.split_once(": "));
+    bodies
+        .flat_map(|(_, body)| body.split(" | "))
+        .map(|said| said.split_once(": ").map_or(said, |two| two.1))
+        .collect()
+}
+
 #[test]
 fn it_keeps_more_of_a_conversation_than_chance_does() {
-    for tokens_max in [40, 80, 120, 200] {
+    for tokens_max in [60, 80, 120, 200] {
         let summary = summarise("", &conversation(), 0..=tokens_max, &counter());
         assert!(summary.token_estimate <= tokens_max);
-        let is_better = summary.information_drift + 0.1 < summary.random_drift;
-        assert!(is_better, "{tokens_max}: {summary:?}");
+        assert!(summary.information_drift < summary.random_drift, "{tokens_max}: {summary:?}");
     }
 }
 
 #[test]
 fn names_and_numbers_survive_and_small_talk_does_not() {
-    let summary = summarise("", &conversation(), 0..=160, &counter());
-    let facts = "Lindenstrasse 14|1,350|Pavel|Ostrava|3rd|May|Kettwig|Jonas|Marta";
+    let summary = summarise("", &conversation(), 0..=240, &counter());
+    let facts = "Lindenstrasse 14|1,350 euros a month|Ostrava until Thursday|3rd of May|Kettwig|25 kilos|Marta";
     for fact in facts.split('|') {
         assert!(summary.content.contains(fact), "no {fact} in\n{}", summary.content);
     }
-    let small_talk = ["funny", "Wow"].iter().any(|word| summary.content.contains(word));
+    let small_talk = ["funny", "Wow", "lovely"].iter().any(|word| summary.content.contains(word));
     assert!(!small_talk, "{}", summary.content);
 }
 
 #[test]
-fn a_negation_stays_with_its_fact() {
-    let batch = [Line { speaker: "user", text: "I don't eat cashews. Peanuts are not a problem." }];
-    let summary = summarise("", &batch, 0..=100, &counter());
-    assert_eq!(summary.content, "user: not eat cashews; Peanuts not problem");
-    assert_eq!((summary.facts_kept, summary.information_drift), (2, 0.0));
+fn a_line_has_days_positions_and_speakers() {
+    let batch = [
+        line(1, "Mira", "We live in Rotterdam now. The flat costs 1,350 euros a month."),
+        line(2, "Tom", "My blood group is O negative."),
+        line(90, "Tom", "I fly to Lisbon on 3 December."),
+    ];
+    let summary = summarise("", &batch, 0..=200, &counter());
+    assert_eq!(
+        summary.content,
+        "8-23 May 2023 #1-90 Mira: We live in Rotterdam now. The flat costs 1,350 euros a month. \
+         | Tom: My blood group is O negative. I fly to Lisbon on 3 December."
+    );
+}
+
+#[test]
+fn a_negation_stays_with_its_clause() {
+    let content = summary_of(&["I don't eat cashews. Peanuts are not a problem."]);
+    assert_eq!(content, "8 May 2023 #1 user: I don't eat cashews. Peanuts are not a problem.");
+}
+
+#[test]
+fn clauses_are_split_only_where_both_parts_stand_alone() {
+    let content = |text: &str| summary_of(&[text]).split_once(": ").map(|two| two.1.to_owned());
+    for (text, kept) in [
+        (
+            "Well, we moved to Rotterdam in May, and my sister is a nurse in Delft.",
+            "we moved to Rotterdam in May, and my sister is a nurse in Delft.",
+        ),
+        ("Wow, congrats! That's great!", ""),
+        (
+            "If I win the lottery, I'll move to Lisbon.",
+            "If I win the lottery, I'll move to Lisbon.",
+        ),
+        ("Dr. Smith sees me at 5 p.m. on Monday.", "Dr. Smith sees me at 5 p.m. on Monday."),
+        (
+            "It was nice to see the dentist, but my knee hurts.",
+            "It was nice to see the dentist, but my knee hurts.",
+        ),
+        ("Der Zahnarzttermin ist am 19. November.", "Der Zahnarzttermin ist am 19. November."),
+        ("Hello! Yes, my sister and I have a beagle 😊", "my sister and I have a beagle"),
+    ] {
+        assert_eq!(content(text).unwrap_or_default(), kept, "{text}");
+    }
+}
+
+#[test]
+fn code_tables_and_logs_are_left_out() {
+    let texts = [
+        "I wrote a parser in Rust.\n```\nfn main() { parse(4711) }\n```",
+        "| berth | price |\n| 12 | 40 euros |",
+        "{\"berth\": 12, \"price\": 40}",
+        "2026-05-08T10:11:12Z ERROR core::disk=full path=/var/lib",
+        "- **Boats**: see the harbour\n# Berths and their prices\nThe berths are:\n1. Berth 12",
+    ];
+    assert_eq!(summary_of(&texts), "8 May 2023 #1 user: I wrote a parser in Rust.");
+}
+
+#[test]
+fn an_earlier_statement_never_stands_without_the_later_one() {
+    let batch = [
+        line(1, "user", "My dentist appointment is on 12 November at 15:30."),
+        line(
+            7,
+            "user",
+            "I feed the parrot at noon, the goldfish at six and the tortoise on Sundays.",
+        ),
+        line(13, "user", "The dentist called, they moved me to 19 November at 09:00."),
+    ];
+    for tokens_max in 0..120 {
+        let content = summarise("", &batch, 0..=tokens_max, &counter()).content;
+        let (old, new) = (content.contains("12 November"), content.contains("19 November"));
+        assert!(new || !old, "{tokens_max}: {content}");
+    }
+    let batch = [
+        line(1, "user", "We live in Utrecht, in the quarter Lombok."),
+        line(2, "user", "We have four bicycles, two parrots and a boat."),
+        line(90, "user", "We moved to Rotterdam last week."),
+    ];
+    for tokens_max in 0..80 {
+        let content = summarise("", &batch, 0..=tokens_max, &counter()).content;
+        let (old, new) = (content.contains("Utrecht"), content.contains("Rotterdam"));
+        assert!(new || !old, "{tokens_max}: {content}");
+    }
+}
+
+#[test]
+fn what_the_user_said_comes_before_advice_of_the_model() {
+    let batch = [
+        line(1, "assistant", "You could visit a dentist twice a year and floss daily."),
+        line(2, "user", "My dentist is Anna Vermeer in Delft."),
+        line(3, "assistant", "You can book a cheap hotel near the harbour museum."),
+    ];
+    let content = summarise("", &batch, 0..=26, &counter()).content;
+    assert_eq!(content, "8 May 2023 #2 user: My dentist is Anna Vermeer in Delft.");
+}
+
+#[test]
+fn a_summary_consists_of_the_words_of_the_log() {
+    let log = CONVERSATION.replace('\n', " ");
+    let (mut words, mut in_runs) = (0, 0);
+    let mut previous = String::new();
+    for batch in conversation().chunks(6) {
+        previous = summarise(&previous, batch, 0..=400, &counter()).content;
+        for said in said(&previous) {
+            for clause in said.split("; ").flat_map(|part| part.split_inclusive(['.', '!', '?'])) {
+                assert!(log.contains(clause.trim()), "{clause} in\n{previous}");
+            }
+        }
+    }
+    let log: Vec<&str> = log.split(' ').collect();
+    let new: Vec<&str> = previous.split_whitespace().collect();
+    let mut is_run = vec![false; new.len()];
+    for (at, four) in new.windows(4).enumerate() {
+        if log.windows(4).any(|said| said == four) {
+            is_run[at..at + 4].fill(true);
+        }
+    }
+    words += new.len();
+    in_runs += is_run.iter().filter(|is| **is).count();
+    assert!(in_runs * 10 >= words * 9, "{in_runs} of {words} in\n{previous}");
+}
+
+#[test]
+fn a_summary_of_an_earlier_version_is_read_and_gives_way() {
+    let old = "user: flight KL1699 December seat 14C; hotel Zagreb\nassistant: negative donors demand\n- The cat is called Whiskers";
+    let wide = summarise(old, &conversation(), 0..=600, &counter()).content;
+    assert!(wide.starts_with(&format!("{old}\n8-")), "{wide}");
+    let narrow = summarise(old, &conversation(), 0..=120, &counter()).content;
+    assert!(!narrow.contains("donors"), "{narrow}");
 }
 
 #[test]
@@ -69,11 +214,14 @@ fn folding_again_and_again_keeps_the_old_beside_the_new() {
     let lines = conversation();
     let (early, late) = lines.split_at(9);
     let first = summarise("", early, 0..=120, &counter());
-    let second = summarise(&first.content, late, 0..=120, &counter());
+    let second = summarise(&first.content, late, 0..=160, &counter());
     for fact in ["Lindenstrasse", "Kettwig"] {
         assert!(second.content.contains(fact), "no {fact} in\n{}", second.content);
     }
-    assert!(second.token_estimate <= 120 && second.information_drift < second.random_drift);
+    assert!(
+        second.token_estimate <= 160 && second.information_drift < second.random_drift,
+        "{second:?}"
+    );
 }
 
 #[test]
@@ -82,11 +230,12 @@ fn where_the_old_summary_has_nearly_all_the_room_it_stands() {
     let (early, late) = lines.split_at(9);
     let first = summarise("", early, 0..=120, &counter());
     let old = first.token_estimate;
-    let stands = summarise(&first.content, late, old..=old, &counter());
+    let short = [line(12, "Tom", "The miller is 61.")];
+    let stands = summarise(&first.content, &short, old + 60..=old + 60, &counter());
     assert_eq!((&stands.content, stands.token_estimate), (&first.content, old));
     assert!(stands.information_drift > stands.random_drift, "the batch is lost: {stands:?}");
     let smaller = summarise(&first.content, late, 0..=old, &counter());
-    assert!(smaller.token_estimate < old && smaller.content != first.content, "{smaller:?}");
+    assert!(smaller.token_estimate <= old && smaller.content != first.content, "{smaller:?}");
     let folded = summarise(&first.content, late, old..=2 * old, &counter());
     assert!(folded.token_estimate >= old && folded.content != first.content, "{folded:?}");
     let short = summarise(&first.content, late, old..=old - 1, &counter());
@@ -122,7 +271,7 @@ fn odd_texts_meet_every_cap() {
     for text in texts {
         for speaker in ["user", "", ": ;\n", "a very long name of somebody who has many names"] {
             for tokens_max in [0, 1, 2, 5, 17, 300] {
-                let batch = [Line { speaker, text }, Line { speaker: "Zoë", text }];
+                let batch = [line(1, speaker, text), line(2, "Zoë", text)];
                 let summary = summarise(text, &batch, 0..=tokens_max, &counter());
                 let head: String = text.chars().take(20).collect();
                 assert!(
@@ -135,10 +284,10 @@ fn odd_texts_meet_every_cap() {
 }
 
 #[test]
-fn ideographs_are_kept_in_short_words() {
-    let batch = [Line { speaker: "user", text: "我对花生过敏,密码是四七一一。" }];
-    let summary = summarise("", &batch, 0..=60, &counter());
-    assert!(summary.content.contains("四七一一"), "{}", summary.content);
+fn sentences_in_other_scripts_stay_whole() {
+    let batch = [line(1, "user", "我对花生过敏,密码是四七一一。我住在柏林。")];
+    let summary = summarise("", &batch, 0..=90, &counter());
+    assert_eq!(summary.content, "8 May 2023 #1 user: 我对花生过敏,密码是四七一一。我住在柏林。");
     assert_eq!(summary.information_drift, 0.0);
 }
 
@@ -151,7 +300,7 @@ proptest! {
         batch in prop::collection::vec(("\\PC{0,8}", "([A-Za-z0-9]{1,9}[ .?\n]|\\PC{0,6} ){0,40}"), 0..8),
         tokens_max in 0_u64..120,
     ) {
-        let lines: Vec<Line<'_>> = batch.iter().map(|(speaker, text)| Line { speaker, text }).collect();
+        let lines: Vec<Line<'_>> = batch.iter().zip(1..).map(|((speaker, text), seq)| line(seq, speaker, text)).collect();
         let summary = summarise(&previous, &lines, 0..=tokens_max, &counter());
         prop_assert!(summary.token_estimate <= tokens_max);
         prop_assert_eq!(counter().count(&summary.content), summary.token_estimate);

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::overflow::overflow;
+use super::times::time_of_message;
 use super::{Draft, Flush};
 use crate::error::{Code, Error, Result};
 use crate::memory::change::{Change, Evict, Part, Recount};
@@ -366,11 +368,15 @@ impl Draft<'_> {
     /// because every later prompt contains the summary, without a mark of where its parts come
     /// from.
     pub(super) fn lines_of(&self, messages: &[Message]) -> Vec<Line> {
-        messages
-            .iter()
-            .filter(|m| m.kind.logged() && !m.is_frame() && !shows_outside(m))
-            .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
-            .collect()
+        let zone = self.zone().unwrap_or(TimeZone::UTC);
+        let line = |message: &Message| Line {
+            seq: message.seq,
+            day: time_of_message(message, &zone).date(),
+            speaker: speaker(message),
+            text: message.content.clone(),
+        };
+        let told = |m: &&Message| m.kind.logged() && !m.is_frame() && !shows_outside(m);
+        messages.iter().filter(told).map(line).collect()
     }
 
     /// Stores a summary, truncated to its maximum size. If nothing of the new text fits, the old

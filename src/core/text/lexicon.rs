@@ -1,17 +1,16 @@
-//! Reduces sentences to their content words for the summariser, and finds each word's stems, class
-//! and cost in tokens.
+//! Finds the content words of texts, with the stems and the class of each word, for the summariser
+//! and the measures of drift.
 
 use std::collections::{HashMap, HashSet};
 
 use frostem::{Algorithm, Stemmer};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::filler_words::{FILLER_WORDS, NAMES_LIKE_STOP_WORDS};
+use super::filler_words::{FILLER_WORDS, MONTHS, NAMES_LIKE_STOP_WORDS, PRAISE_WORDS};
 use crate::memory::TokenCounter;
 use crate::search::StopWords;
 
-/// Maximum length of a word in a summary, in characters; a longer word (a blob, a hash) is
-/// truncated.
+/// Maximum number of characters of a word that are read; a longer word is a blob or a hash.
 const WORD_CHARS_MAX: usize = 40;
 /// Maximum number of ideographs or kana that form one word.
 const IDEOGRAPHS_PER_WORD: usize = 8;
@@ -24,8 +23,7 @@ pub(super) type StemId = usize;
 /// The class of a word, by its spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// A negation (`not`, `no`, `never`): it adds no worth to a fact, but is kept to preserve the
-    /// meaning.
+    /// A negation (`not`, `no`, `never`), which adds no worth to a clause.
     Negation,
     /// A word that is common in all conversations, such as a greeting.
     Filler,
@@ -33,18 +31,17 @@ pub(super) enum Class {
     Plain,
     /// A word that begins with a capital letter within a sentence.
     Name,
-    /// A word with a digit.
+    /// A word with a digit, or the name of a month.
     Number,
 }
 
-/// A word with its stems, class and cost.
+/// A word with its stems and class.
 #[derive(Debug)]
 pub(super) struct Word {
+    /// The word in lower case.
     pub(super) text: String,
     pub(super) stems: Vec<StemId>,
     pub(super) class: Class,
-    /// Number of tokens of the word with the space before it.
-    pub(super) tokens: u64,
 }
 
 /// All words and stems of the texts read so far; each word and stem is stored once.
@@ -66,7 +63,7 @@ impl<'a> Lexicon<'a> {
             by_text: HashMap::new(),
             stems: HashMap::new(),
             stop: StopWords::Summary.words().collect(),
-            filler: FILLER_WORDS.split(' ').collect(),
+            filler: FILLER_WORDS.split(' ').chain(PRAISE_WORDS.split(' ')).collect(),
             stemmer: Stemmer::new(Algorithm::English),
             counter,
         }
@@ -108,7 +105,7 @@ impl<'a> Lexicon<'a> {
     }
 
     /// Returns the content words of a sentence or line, in order.
-    fn content_words(&mut self, sentence: &str) -> Vec<WordId> {
+    pub(super) fn content_words(&mut self, sentence: &str) -> Vec<WordId> {
         let mut words = Vec::new();
         let mut inside = false;
         for piece in sentence.split_whitespace() {
@@ -133,8 +130,7 @@ impl<'a> Lexicon<'a> {
         if lower.ends_with("n't")
             || matches!(lower.as_str(), "cannot" | "not" | "no" | "never" | "without" | "none")
         {
-            let text = if lower.ends_with("n't") { "not" } else { lower.as_str() };
-            return Some(self.intern(text.to_owned(), Class::Negation, &[]));
+            return Some(self.intern(lower, Class::Negation, &[]));
         }
         if plain.is_empty()
             || (self.stop.contains(plain) && !(inside && NAMES_LIKE_STOP_WORDS.contains(&text)))
@@ -147,7 +143,7 @@ impl<'a> Lexicon<'a> {
         {
             return None;
         }
-        let class = if lower.chars().any(char::is_numeric) {
+        let class = if lower.chars().any(char::is_numeric) || MONTHS.contains(&text) {
             Class::Number
         } else if self.filler.contains(plain) {
             Class::Filler
@@ -157,21 +153,15 @@ impl<'a> Lexicon<'a> {
             Class::Plain
         };
         let stems = self.stems_of(&lower);
-        let text =
-            text.split(['\'', '’']).next().filter(|head| head.len() > 2).unwrap_or(text).to_owned();
-        Some(self.intern(text, class, &stems))
+        Some(self.intern(lower, class, &stems))
     }
 
     fn intern(&mut self, text: String, class: Class, stems: &[StemId]) -> WordId {
-        let key = (text, class);
-        if let Some(&id) = self.by_text.get(&key) {
-            return id;
-        }
-        let id = self.words.len();
-        let tokens = self.counter.count(&format!(" {}", key.0));
-        self.words.push(Word { text: key.0.clone(), stems: stems.to_vec(), class, tokens });
-        self.by_text.insert(key, id);
-        id
+        let words = &mut self.words;
+        *self.by_text.entry((text.clone(), class)).or_insert_with(|| {
+            words.push(Word { text, stems: stems.to_vec(), class });
+            words.len() - 1
+        })
     }
 
     fn stems_of(&mut self, lower: &str) -> Vec<StemId> {
