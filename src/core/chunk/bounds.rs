@@ -75,20 +75,51 @@ fn ends<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the start of each line that follows an empty line or is a Markdown heading (`#`).
+/// Returns the start of each line that follows an empty line or is a Markdown heading (`#`). What
+/// follows a heading belongs to the heading.
 fn paragraphs(text: &str) -> Vec<usize> {
     let mut bounds = Vec::new();
     let mut at = 0;
-    let mut blank = false;
+    let (mut blank, mut headed) = (false, false);
     for line in text.split_inclusive('\n') {
         let empty = line.trim().is_empty();
-        if !empty && (blank || line.starts_with('#')) {
-            bounds.push(at);
+        if !empty {
+            if !headed && (blank || is_heading(line)) {
+                bounds.push(at);
+            }
+            headed = is_heading(line);
         }
         blank = empty;
         at += line.len();
     }
     bounds
+}
+
+/// Whether a line is a Markdown heading.
+fn is_heading(line: &str) -> bool {
+    let text = line.trim_start_matches('#');
+    let marks = line.len() - text.len();
+    (1..=HEADING_MARKS_MAX).contains(&marks) && text.starts_with(' ') && !text.trim().is_empty()
+}
+
+/// Maximum number of `#` before a Markdown heading (CommonMark 0.31).
+const HEADING_MARKS_MAX: usize = 6;
+
+/// Returns the position after the last line of a text that is neither a Markdown heading nor empty.
+/// The text after this position are headings of what follows; there is none if the position is the
+/// end of the text.
+pub(super) fn headings_at_end(text: &str) -> usize {
+    let mut at = text.len();
+    let mut begin = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        at -= line.len();
+        if is_heading(line) {
+            begin = at;
+        } else if !line.trim().is_empty() {
+            break;
+        }
+    }
+    begin
 }
 
 /// Number of columns that a tab indents.
@@ -170,6 +201,8 @@ mod tests {
         for (level, text, wanted) in [
             (Level::Paragraph, "a\nb\n\nc\n# d\ne", "a/b//|c/|# d/e"),
             (Level::Paragraph, "\n\na", "//|a"),
+            (Level::Paragraph, "a\n\n# b\n\n## c\n\nd\n\ne", "a//|# b//## c//d//|e"),
+            (Level::Paragraph, "a\n#!/bin/sh\nb", "a/#!/bin/sh/b"),
             (
                 Level::Block(0),
                 "use a;\n\n// Adds.\n#[inline]\nfn add() {\n    if a {\n        b\n    }\n}\nfn sub() {\n}\n",

@@ -10,7 +10,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::Level;
+use super::bounds::{Level, headings_at_end};
 use super::semantic;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES_MAX;
@@ -283,7 +283,33 @@ impl Knife<'_> {
     fn cut(&self, range: Range<usize>, level: Level, overlap: u64) -> Vec<Range<usize>> {
         let mut pieces = Vec::new();
         self.cut_into(range, level, overlap, &mut pieces);
-        self.without_blanks(pieces)
+        let pieces = self.without_blanks(pieces);
+        match (overlap, level) {
+            (0, Level::Paragraph | Level::Sentence) => self.with_headings(pieces),
+            _ => pieces,
+        }
+    }
+
+    /// Moves the Markdown headings at the end of a chunk to the chunk that follows, which they
+    /// describe. A chunk that is too long then is split between sentences.
+    fn with_headings(&self, pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        let mut headed: Vec<Range<usize>> = Vec::with_capacity(pieces.len());
+        let last = pieces.len().saturating_sub(1);
+        let mut begin = None;
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let piece = begin.take().unwrap_or(piece.start)..piece.end;
+            let end = piece.start + headings_at_end(&self.text[piece.clone()]);
+            let end = if at == last { piece.end } else { end };
+            if end < piece.end {
+                begin = Some(end);
+            }
+            if end > piece.start && self.fits(&(piece.start..end)) {
+                headed.push(piece.start..end);
+            } else {
+                self.cut_into(piece.start..end, Level::Sentence, 0, &mut headed);
+            }
+        }
+        self.without_blanks(headed)
     }
 
     fn fits(&self, range: &Range<usize>) -> bool {
