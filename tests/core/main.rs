@@ -20,8 +20,17 @@ mod world;
 
 /// Returns the number of cases that a long test tries: all with `VCTX_ROUNDS=full`, otherwise a
 /// fifth.
-#[allow(clippy::disallowed_methods, reason = "a test reads its own switch")]
 fn share(full: u32) -> u32 {
-    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
-    if whole { full } else { full.div_ceil(5) }
+    if all_rounds() { full } else { full.div_ceil(5) }
+}
+
+/// Returns the number of cases of a test with very many cases: all with `VCTX_ROUNDS=full`,
+/// otherwise a twenty-fifth.
+fn sample(full: u32) -> u32 {
+    if all_rounds() { full } else { full.div_ceil(25) }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test reads its own switch")]
+fn all_rounds() -> bool {
+    std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full")
 }

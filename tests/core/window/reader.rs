@@ -8,7 +8,7 @@ use vctx_core::clock::iso8601;
 use vctx_core::memory::message::{Kind, Message};
 use vctx_core::window::assemble;
 
-use crate::share;
+use crate::sample;
 use crate::world::World;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -123,7 +123,7 @@ fn check(world: &World, days: &BTreeMap<String, String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(share(10_000)))]
+    #![proptest_config(ProptestConfig::with_cases(sample(10_000)))]
 
     #[test]
     fn the_day_of_each_message_can_be_read_from_the_window(

@@ -18,7 +18,7 @@ use vctx_core::tools::{Call, PostEvent, decode_as};
 use vctx_core::window::{assemble, tokens};
 
 use crate::policy::provider;
-use crate::share;
+use crate::sample;
 use crate::world::World;
 
 /// A fast counter with the two properties on which the strict form depends: a line that begins a
@@ -220,7 +220,7 @@ fn history(counter: &'static dyn TokenCounter, acts: Vec<Act>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(share(10_000)))]
+    #![proptest_config(ProptestConfig::with_cases(sample(10_000)))]
 
     #[test]
     fn strict_templates_accept_every_window(acts in prop::collection::vec(act(), 1..40)) {
@@ -229,7 +229,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(share(500)))]
+    #![proptest_config(ProptestConfig::with_cases(sample(500)))]
 
     #[test]
     fn the_parts_of_a_window_cost_what_its_messages_cost(
