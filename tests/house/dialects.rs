@@ -294,7 +294,7 @@ fn the_tools_that_a_model_reads() {
     let counter = Tiktoken::new(Encoding::O200kBase);
     let tokens = |tools: &[Value]| counter.count(&canonical_json(&json!(tools)));
     let mut text = String::from(
-        "What a model reads of the tools, and the arguments that it does not see; `cargo bless` prints it.\n",
+        "What a model reads of the tools, and the arguments that it does not see; `cargo bless` prints it.",
     );
     let compact = |tool: &OfferedTool, format: Format| format.tool(tool, Profile::Compact, false);
     for dialect in Dialect::ALL {
@@ -310,24 +310,26 @@ fn the_tools_that_a_model_reads() {
             .iter()
             .map(|format| format!("{} {}", format.text(), sum(*format, false)))
             .collect();
-        writeln!(text, "\n# {}\n\nAll tools: {} tokens.", dialect.text(), sums.join(", "))
+        write!(text, "\n# {}\nAll tools: {} tokens.", dialect.text(), sums.join(", "))
             .expect("a text takes all");
-        writeln!(text, "The usual tools of a chat: openai-chat {chat} tokens.\n")
+        writeln!(text, " The usual tools of a chat: openai-chat {chat} tokens.")
             .expect("a text takes all");
         for tool in own_tools(*dialect) {
             let counts: Vec<String> = Format::ALL
                 .iter()
                 .map(|format| tokens(&[compact(&tool, *format)]).to_string())
                 .collect();
-            writeln!(text, "{} ({})\n  {}", tool.name, counts.join(" "), tool.description)
+            write!(text, "{} ({}): {}", tool.name, counts.join(" "), tool.description)
                 .expect("a text takes all");
-            writeln!(text, "  {}", canonical_json(&tool.compact)).expect("a text takes all");
+            write!(text, " {}", canonical_json(&tool.compact)).expect("a text takes all");
             let shown = names_of(&tool.compact);
             let hidden: Vec<String> =
                 names_of(&tool.input).into_iter().filter(|name| !shown.contains(name)).collect();
-            if !hidden.is_empty() {
-                writeln!(text, "  not shown: {}", hidden.join(" ")).expect("a text takes all");
+            match hidden.is_empty() {
+                true => writeln!(text),
+                false => writeln!(text, "; not shown: {}", hidden.join(" ")),
             }
+            .expect("a text takes all");
         }
     }
     golden("compact.txt", &text);

@@ -94,7 +94,8 @@ async fn remember(agent: &Agent, turn: usize) {
         assert_eq!(results.len(), 1, "not what is there: {found}");
         assert!(
             results[0]["content"].as_str().is_some_and(|text| text.contains(&word(said))),
-            "{found}"
+            "{query}: {} expected: {found}",
+            word(said)
         );
         asked["page_token"] = found["next_page_token"].clone();
     }

@@ -89,6 +89,7 @@ mod mcp_socket;
 mod memories;
 #[cfg(feature = "full-tests")]
 mod memory_bounds;
+mod month;
 mod no_network;
 mod one_effect;
 mod one_transaction;

@@ -12,7 +12,7 @@ pub(super) const RESULTS_MAX: usize = 20;
 /// found. H is 1 if any evidence was found, and A is 1 if all evidence was found. MRR is the
 /// reciprocal rank of the first evidence. T is the share of the evidence in the first results that
 /// fit into a token budget; only the tokens of these results' texts count. P is the same share if
-/// all tokens of the result objects count, not only those of the texts.
+/// all tokens count that a model reads: also those of positions, speakers and days.
 pub(super) const NAMES: [&str; 15] = [
     "R@5",
     "R@10",
@@ -42,7 +42,7 @@ pub(super) struct RankedResult {
     pub(super) item: usize,
     /// Tokens of the result's text.
     pub(super) bare: u64,
-    /// Tokens of the result object in the server's answer.
+    /// Tokens of the lines in which a model reads the result.
     pub(super) rendered: u64,
 }
 

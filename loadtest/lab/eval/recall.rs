@@ -1,7 +1,7 @@
 //! The recall benchmark: appends a conversation, evicts all messages, and reads the result list of
 //! each question page by page.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use vctx_client::Client;
 use vctx_core::memory::{Encoding, TokenCounter as _};
 use vctx_core::search::passages;
 use vctx_core::text::Tiktoken;
+use vctx_core::tools::{day_of, lines_of};
 
 /// Number of conversations processed in parallel; each conversation has a separate connection and
 /// agent.
@@ -266,6 +267,7 @@ async fn ask(
         arguments["mode"] = mode.into();
     }
     let mut ranking: Vec<RankedResult> = Vec::new();
+    let mut days = HashSet::new();
     for _ in 0..PAGES_MAX {
         let answer = match caller.tool("search_recall", &arguments).await {
             Ok(answer) => answer,
@@ -276,7 +278,7 @@ async fn ask(
         };
         let results = answer.pointer("/result/results").and_then(Value::as_array);
         let results = results.ok_or_else(|| Failure::internal("a search without results"))?;
-        ranking.extend(results.iter().map(|result| reader.read(result)));
+        ranking.extend(results.iter().map(|result| reader.read(result, &mut days)));
         let next = answer.pointer("/result/next_page_token").and_then(Value::as_str);
         match next {
             Some(token) if !is_seen(&ranking, question) => arguments["page_token"] = token.into(),
@@ -310,9 +312,10 @@ fn is_seen(ranking: &[RankedResult], question: &Question) -> bool {
 
 impl ResultReader<'_> {
     /// Returns the index of a result's message in the conversation, and the token cost of the
-    /// result. The cost includes the speaker's name. A result that is not a message of the
-    /// conversation is never evidence, but its tokens count.
-    fn read(&self, result: &Value) -> RankedResult {
+    /// result. The cost includes the speaker's name, and the line with the day for the first result
+    /// of a day. A result that is not a message of the conversation is never evidence, but its
+    /// tokens count.
+    fn read(&self, result: &Value, days: &mut HashSet<String>) -> RankedResult {
         let seq = result.get("seq").and_then(Value::as_u64);
         let item = seq.and_then(|seq| self.places.get(&seq).copied());
         let speaker = item.and_then(|item| self.talk.messages[item].name.as_deref());
@@ -321,7 +324,9 @@ impl ResultReader<'_> {
             Some(name) => self.counter.count(&format!("{name}: {text}")),
             None => self.counter.count(&text),
         };
-        let rendered = self.counter.count(&result.to_string()) + 1;
+        let day = day_of(result);
+        let heading = if days.insert(day.to_owned()) { format!("{day}\n") } else { String::new() };
+        let rendered = self.counter.count(&format!("{heading}{}\n", lines_of(result)));
         RankedResult { item: item.unwrap_or(usize::MAX), bare, rendered }
     }
 }
@@ -341,11 +346,16 @@ mod tests {
         let message = TalkMessage { name: Some("Ida".into()), ..TalkMessage::default() };
         let talk = Talk { messages: vec![message], ..Talk::default() };
         let reader = ResultReader { talk: &talk, places: HashMap::from([(5, 0)]), counter };
-        let result = json!({"seq": 5, "content": "hello world", "role": "user"});
-        let found = reader.read(&result);
+        let time = "2023-05-08 Mon 10:14";
+        let result = json!({"seq": 5, "content": "hello world", "role": "user", "time": time});
+        let mut days = HashSet::new();
+        let found = reader.read(&result, &mut days);
         assert_eq!((found.item, found.bare), (0, counter.count("Ida: hello world")));
-        assert_eq!(found.rendered, counter.count(&result.to_string()) + 1);
-        let other = reader.read(&json!({"seq": 6, "content": "hello world"}));
+        let lines = "#5 user: hello world\n";
+        assert_eq!(found.rendered, counter.count(&format!("2023-05-08 Mon\n{lines}")));
+        assert_eq!(reader.read(&result, &mut days).rendered, counter.count(lines));
+        let other = json!({"seq": 6, "role": "user", "content": "hello world"});
+        let other = reader.read(&other, &mut days);
         assert_eq!((other.item, other.bare), (usize::MAX, 2));
     }
 

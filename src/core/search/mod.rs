@@ -29,7 +29,7 @@ pub use order::Order;
 pub use page::{PageRequest, PageToken, new_page, page_token};
 pub use passage::passages;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
-pub use rank::{RecallEntry, day_of, part_names};
+pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{
     Candidate, Entries, Partner, QueueCopy, RecallHit, RecallList, RecallRows, listed,
 };

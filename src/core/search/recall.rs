@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use super::query::{RecallMode, RecallQuery};
-use super::rank::{PARTS, RankInput, RecallEntry, ranked};
+use super::rank::{PARTS, RankInput, RecallEntry, ranked, repeated};
 use crate::limits::RECALL_HITS_MAX;
 use crate::memory::archive::Span;
 use crate::memory::message::Message;
@@ -167,8 +167,8 @@ pub struct RecallRows {
     pub complete: bool,
 }
 
-/// Builds the result list: scored entries first, then the other entries of the ArangoSearch view,
-/// then the other recent entries.
+/// Builds the result list, in which a text stands once: scored entries first, then the others
+/// of the ArangoSearch view, then the other recent entries.
 pub fn listed(query: &RecallQuery, sources: RecallRows, now_ms: u64) -> RecallList {
     let RecallRows { view, tail, oldest_ms, weighed, rarity, near, rows, .. } = sources;
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
@@ -197,9 +197,12 @@ pub fn listed(query: &RecallQuery, sources: RecallRows, now_ms: u64) -> RecallLi
     for hit in &mut hits {
         hit.similarity = similar.get(&hit.seq).copied();
     }
+    let read = hits.iter().filter_map(|hit| spoken.get(&hit.seq).copied());
+    let repeated = repeated(read);
     if !by_meaning {
         unweighed(&mut hits, view, &tail);
     }
+    hits.retain(|hit| !repeated.contains(&hit.seq));
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
     let tail_capped = oldest_ms.is_some_and(|oldest_ms| oldest_ms + RECALL_LAG_MS > now_ms);

@@ -9,6 +9,7 @@ mod archive_page;
 mod branch_agent;
 mod bury_chain;
 mod compact;
+mod core_results;
 mod document_chunks;
 mod edit_core;
 mod evict_fifo;
@@ -71,7 +72,7 @@ pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
 pub use search_recall::look_only;
 pub use send_message::Say;
 pub use spec::{Access, Card, Output, Spec, compact_schema_of, decode_as, schema_of};
-pub use told::told_error;
+pub use told::{day_of, lines_of, told_error};
 
 list! {
     tools {

@@ -16,13 +16,15 @@ use crate::memory::local_time::{LocalTime, zone_of};
 use crate::memory::message::{Message, Role, is_summary};
 use crate::memory::page::{PageItem, plain};
 use crate::policy::{Draft, Surroundings, part_of, preview, time_of_message};
-use crate::search::{Entries, Order, Partner, RecallQuery, part_names, passages};
+use crate::search::{Entries, Order, Partner, RecallQuery, part_names, passages, relevance};
 use crate::trust::TaintReport;
 
 /// Maximum number of bytes of long messages in which the server looks for better passages, per
 /// page. The search itself ranks a long message only by its beginning.
 const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 
+/// Number of steps into which scores from 0 to 1 are rounded.
+const SCORE_UNITS: f64 = 1_000.0;
 /// Number of tokens that a page shows of a message that the window shows, too.
 const IN_WINDOW_TOKENS: u64 = 16;
 /// Number of tokens that a page reserves for each result in addition to the result's lines: the
@@ -209,6 +211,13 @@ impl<'a> PageOf<'a> {
         (results.collect(), told || !copies.is_empty())
     }
 
+    /// Returns the relevance of a result, rounded to [`SCORE_UNITS`].
+    fn score_of(&self, one: &PageResult<'a>) -> Value {
+        let by_meaning = self.asked.mode == "vector";
+        let score = relevance(one.item.score, by_meaning);
+        plain((score * SCORE_UNITS).round() / SCORE_UNITS)
+    }
+
     /// Returns the time of a message in the agent's zone. A quarantined message has the time at
     /// which the server appended it.
     fn time_of(&self, message: &Message, is_held: bool) -> String {
@@ -226,7 +235,7 @@ impl<'a> PageOf<'a> {
         let text = one.cut.as_deref().unwrap_or_else(|| one.text());
         let mut value = json!({
             "id": message.key, "seq": message.seq, "kind": message.kind, "role": message.role, "content": text,
-            "created_at": message.created_at, "score": plain(one.item.score),
+            "created_at": message.created_at, "score": self.score_of(one),
             "receipt": {"seq": message.seq, "digest": message.digest, "chain": message.chain},
         });
         // The sender of a quarantined text may also have chosen the name and `said_at`.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::core_results::core_results;
 use super::ingest_checks::moment;
 use super::proposal::proposals;
 use super::recall_page::{PageOf, PageResult};
@@ -161,6 +162,7 @@ impl Arguments for SearchRecall {
                 "array?",
                 "calls of store_core that would keep facts of these messages in sight",
             ),
+            ("also", "array?", "blocks, and the summary, that hold words of the query"),
             ("tokens_added", "integer", ADDED),
             ("next_page_token", "string?", NEXT),
         ],
@@ -272,6 +274,13 @@ impl Command for SearchRecall {
             if let Some((least, below)) = found.similarity_min {
                 result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));
                 result.insert("below_similarity_min".into(), below.into());
+            }
+        }
+        if self.page_token.is_none() {
+            let words = self.recall_query()?.telling;
+            let also = core_results(ctx.core, &words, self.shows_window(&ctx.around));
+            if !also.is_empty() {
+                result.insert("also".into(), also.into());
             }
         }
         if !proposed.is_empty() {

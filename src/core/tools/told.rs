@@ -36,13 +36,10 @@ pub(super) fn recalled(result: &Map<String, Value>) -> String {
     }
     let mut days: Vec<(&str, Vec<String>)> = Vec::new();
     for result in results {
-        let fragments = fragments(result);
-        let day = fragments.iter().find_map(|one| one["time"].as_str()?.get(..DAY_BYTES));
-        let day = day.unwrap_or_default();
-        let lines = fragments.into_iter().map(recalled_line);
+        let (day, lines) = (day_of(result), lines_of(result));
         match days.iter_mut().find(|(known, _)| *known == day) {
-            Some((_, known)) => known.extend(lines),
-            None => days.push((day, lines.collect())),
+            Some((_, known)) => known.push(lines),
+            None => days.push((day, vec![lines])),
         }
     }
     let days = days.into_iter().map(|(day, lines)| {
@@ -66,8 +63,15 @@ fn fragments(result: &Value) -> Vec<&Value> {
     }
 }
 
-/// Returns the lines of a result, without the line with the day.
-pub(super) fn lines_of(result: &Value) -> String {
+/// Returns the day of a result of `search_recall`, with the weekday; empty if it is not known. A
+/// model reads the day once for all results of the day.
+pub fn day_of(result: &Value) -> &str {
+    let times = fragments(result).into_iter().filter_map(|one| one["time"].as_str());
+    times.filter_map(|time| time.get(..DAY_BYTES)).next().unwrap_or_default()
+}
+
+/// Returns the lines in which a model reads a result of `search_recall`, without the day.
+pub fn lines_of(result: &Value) -> String {
     fragments(result).into_iter().map(recalled_line).collect::<Vec<String>>().join("\n")
 }
 
@@ -196,8 +200,26 @@ fn nothing(result: &Map<String, Value>) -> String {
     ended(told.to_owned(), result)
 }
 
-/// Adds the line that says how to read on, if there is more.
-fn ended(mut lines: String, result: &Map<String, Value>) -> String {
+/// Returns a line for each block and for the summary that hold words of a search; a line names only
+/// the place if the model sees the text in the window.
+fn also(result: &Map<String, Value>) -> Vec<String> {
+    let also = result.get("also").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let line = |one: &Value| {
+        let place = one["place"].as_str().unwrap_or_default().replace(':', " ");
+        match one["content"].as_str() {
+            Some(content) => format!("{place}: {content}"),
+            None => format!("See also the {place} in view."),
+        }
+    };
+    also.iter().map(line).collect()
+}
+
+/// Adds the blocks and the summary that hold words of the search, and the line that says how to
+/// read on, if there is more.
+fn ended(lines: String, result: &Map<String, Value>) -> String {
+    let mut all = vec![lines];
+    all.extend(also(result));
+    let mut lines = all.join("\n");
     if let Some(token) = result.get("next_page_token").and_then(Value::as_str) {
         lines.push_str("\nMore: page_token ");
         lines.push_str(token);

@@ -132,8 +132,9 @@ fn what_is_the_question_to_the_letter_stands_before_what_differs_by_a_comma() {
 fn equal_texts_have_equal_scores_and_the_newest_stands_first() {
     let text = "seven grey boats left the old stone harbour before the cold morning tide came in";
     let query = "grey boats old stone harbour cold morning tide came late again";
-    let rows: Vec<RecallEntry> =
-        (1..=60).map(|n| RecallEntry { dialog: false, ..said(n, "user", "", text) }).collect();
+    let rows: Vec<RecallEntry> = (1..=60)
+        .map(|n| RecallEntry { dialog: false, ..said(n, "user", &format!("s{n}"), text) })
+        .collect();
     let mut same = material(query, rows);
     same.found.rarity = (1..=10).map(|n| Some(7.0 * f64::from(n).sin().abs())).collect();
     let first = ranked(&same);
@@ -142,6 +143,38 @@ fn equal_texts_have_equal_scores_and_the_newest_stands_first() {
         first.iter().map(|entry| entry.seq).collect::<Vec<_>>(),
         (1..=60).rev().collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_text_that_was_said_twice_stands_once() {
+    let text = "The ferry to the island leaves from pier 4 at seven every morning";
+    let rows = [
+        text,
+        "the ferry to the island leaves from pier 4 at seven every morning!",
+        "The ferry to the island leaves from pier 5 at seven every morning",
+    ];
+    let rows = (1..).zip(rows).map(|(n, text)| said(n, "user", "", text));
+    assert_eq!(
+        order(&material("ferry pier", rows.collect())).len(),
+        2,
+        "another pier is another text"
+    );
+}
+
+#[test]
+fn similar_words_are_found_and_count_less() {
+    let rows = vec![
+        said(1, "user", "", "Our flat is near the harbour."),
+        said(2, "user", "", "My flight leaves at seven."),
+        said(3, "user", "", "I love my wiskers, said the cat."),
+        said(4, "user", "", "The plane is late."),
+    ];
+    let rows: Vec<RecallEntry> =
+        rows.into_iter().map(|row| RecallEntry { dialog: false, ..row }).collect();
+    assert_eq!(order(&material("plane", rows.clone()))[..2], [4, 2]);
+    let mut typed = material("whiskers", rows);
+    typed.found.rarity = vec![None];
+    assert_eq!(order(&typed)[0], 3);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::entry::{EntryWords, PassageWords, RecallEntry};
 use super::passage_match::{coverage, together};
 use super::question::QuestionWords;
+use super::related::Alike;
 use super::words::Lexicon;
 use crate::search::bm25;
 
@@ -20,8 +21,11 @@ pub(crate) fn better_passage(
 ) -> Option<Range<usize>> {
     let row = RecallEntry { content: text.to_owned(), ..RecallEntry::default() };
     let mut lexicon = Lexicon::new();
-    let mut asked = QuestionWords::read(query, quoted, |_| 1.0, &[], &mut lexicon);
-    let read = EntryWords::of(&row, &asked, &mut lexicon);
+    let mut asked = QuestionWords::read(query, quoted, |_| Some(1.0), &[], &mut lexicon);
+    let mut read = EntryWords::of(&row, &asked, &mut lexicon);
+    let words = read.parts.iter().flat_map(|part| &part.words);
+    let alike = Alike::of(&asked, &lexicon, words);
+    read.count_terms(&alike);
     weigh(&mut asked, &read.parts);
     let value = |part: &PassageWords| {
         quotes(&asked, part) + word_share(&asked, part) + together(&asked, part)
@@ -42,7 +46,7 @@ pub(crate) fn better_passage(
 fn weigh(asked: &mut QuestionWords, parts: &[PassageWords]) {
     let all = parts.len() as f64;
     for (at, (_, rarity)) in asked.terms.iter_mut().enumerate() {
-        let holders = parts.iter().filter(|part| part.counts[at] > 0).count() as f64;
+        let holders = parts.iter().filter(|part| part.counts[at] >= 1.0).count() as f64;
         *rarity = bm25::rarity(all, holders);
     }
     let total: f64 = asked.terms.iter().map(|(_, rarity)| rarity).sum();
@@ -52,7 +56,7 @@ fn weigh(asked: &mut QuestionWords, parts: &[PassageWords]) {
 /// Returns the share of the query's words that a passage contains; each word is weighted by its
 /// rarity.
 fn word_share(asked: &QuestionWords, part: &PassageWords) -> f64 {
-    coverage(asked, |term| f64::from(u8::from(part.counts[term] > 0)))
+    coverage(asked, |term| part.counts[term].min(1.0))
 }
 
 /// Returns the value of the quoted phrases in a passage. One phrase has a higher value than all

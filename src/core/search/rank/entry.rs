@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::days::{Day, day};
 use super::question::QuestionWords;
+use super::related::Alike;
 use super::words::{Lexicon, Stem, Word, plain, word_ranges};
 use crate::search::passage::{passages, weight};
 
@@ -38,6 +39,10 @@ pub struct RecallEntry {
     /// Whether the entry and its neighbours belong to one conversation; false for an entry that
     /// `write_recall` wrote.
     pub dialog: bool,
+    /// Whether the entry is a message of the queue that was not found itself, but is next to a
+    /// found message. Such an entry is no result.
+    #[serde(default)]
+    pub context: bool,
     /// The entry's text, or the beginning of a very long text.
     pub content: String,
 }
@@ -47,10 +52,17 @@ pub(super) struct PassageWords {
     /// Byte range of the passage in the entry's text.
     pub(super) range: Range<usize>,
     pub(super) words: Vec<Word>,
-    /// Number of occurrences of each query word in the passage.
-    pub(super) counts: Vec<u32>,
+    /// Number of occurrences of each query word in the passage. If a query word does not occur, the
+    /// degree to which another word of the passage counts as the query word, which is below 1.
+    pub(super) counts: Vec<f64>,
     /// Whether the passage ends with a question.
     pub(super) asks: bool,
+    /// Whether the passage consists of questions only.
+    pub(super) asks_only: bool,
+    /// Whether the passage speaks in the first person.
+    pub(super) is_own: bool,
+    /// Whether the passage names somebody or something that the query does not name.
+    pub(super) has_others: bool,
     /// Number of names in the passage that the query does not contain; 0 unless the query asks for
     /// a name.
     pub(super) names: usize,
@@ -90,11 +102,11 @@ impl<'a> EntryWords<'a> {
         }
         let parts = ranges.into_iter().map(|range| {
             let words = lexicon.read(&text[range.clone()]);
-            let times = |stem: Stem| words.iter().filter(|word| word.stem == stem).count();
-            let counts =
-                asked.terms.iter().map(|(stem, _)| u32::try_from(times(*stem)).unwrap_or(u32::MAX));
             PassageWords {
-                counts: counts.collect(),
+                counts: Vec::new(),
+                asks_only: asks_only(&text[range.clone()]),
+                is_own: is_first_person(&text[range.clone()]),
+                has_others: other_names(&text[range.clone()], &asked.words),
                 asks: text[range.clone()].trim_end().ends_with('?'),
                 names: match asked.wants_name {
                     true => names(&text[range.clone()], &asked.words),
@@ -120,9 +132,27 @@ impl<'a> EntryWords<'a> {
         self.parts.iter().map(|part| part.words.len()).sum()
     }
 
-    /// Returns how often the entry contains the query word with index `term`.
-    pub(super) fn count(&self, term: usize) -> u32 {
-        self.parts.iter().map(|part| part.counts[term]).sum()
+    /// Counts the query words in each passage.
+    pub(super) fn count_terms(&mut self, alike: &Alike) {
+        for part in &mut self.parts {
+            part.counts = alike.counts(&part.words);
+        }
+    }
+
+    /// Returns how often the entry contains the query word with index `term`. Below 1, the value is
+    /// the degree to which another word of the entry counts as the query word.
+    pub(super) fn count(&self, term: usize) -> f64 {
+        let exact = self.parts.iter().map(|part| part.counts[term]).filter(|count| *count >= 1.0);
+        let exact: f64 = exact.sum();
+        if exact > 0.0 {
+            return exact;
+        }
+        self.parts.iter().map(|part| part.counts[term]).fold(0.0, f64::max)
+    }
+
+    /// Whether the entry contains a query word, or a word that counts as one to some degree.
+    pub(super) fn holds_a_term(&self) -> bool {
+        self.parts.iter().flat_map(|part| &part.counts).any(|count| *count > 0.0)
     }
 
     /// Returns whether the entry contains the given words as a phrase.
@@ -165,6 +195,47 @@ fn names(text: &str, but: &HashSet<String>) -> usize {
     found.len()
 }
 
+/// Whether a text has a pronoun of the first person.
+fn is_first_person(text: &str) -> bool {
+    word_ranges(text).into_iter().any(|range| {
+        let word = plain(&text[range]);
+        let base = word.split('\'').next().unwrap_or_default();
+        FIRST_PERSON.contains(&base)
+    })
+}
+
+/// Whether each sentence of a text is a question.
+fn asks_only(text: &str) -> bool {
+    let text = text.trim();
+    text.ends_with('?') && !text.trim_end_matches('?').contains(['.', '!'])
+}
+
+/// Pronouns of the first person, without their endings after an apostrophe.
+const FIRST_PERSON: [&str; 10] =
+    ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves"];
+
+/// Whether a text has a capitalised word that is not in `but`. At the beginning of a sentence, only
+/// a word with a possessive ending counts.
+fn other_names(text: &str, but: &HashSet<String>) -> bool {
+    if names(text, but) > 0 {
+        return true;
+    }
+    word_ranges(text).into_iter().any(|range| {
+        let word = &text[range];
+        let base = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s"));
+        base.is_some_and(|base| {
+            base.starts_with(char::is_uppercase)
+                && base.chars().count() > 2
+                && !CONTRACTED.contains(&plain(base).as_str())
+                && !but.contains(&plain(base))
+        })
+    })
+}
+
+/// Words whose ending `'s` is a contraction.
+const CONTRACTED: [&str; 12] =
+    ["it", "that", "there", "what", "who", "where", "here", "he", "she", "let", "how", "when"];
+
 fn ends_asking(text: &str) -> bool {
     let mut begin = text.len().saturating_sub(ASKING_END_BYTES);
     while !text.is_char_boundary(begin) {
@@ -187,10 +258,11 @@ mod tests {
             ..RecallEntry::default()
         };
         let mut lexicon = Lexicon::new();
-        let asked = QuestionWords::read("blue boats", &[], |_| 1.0, &[], &mut lexicon);
-        let read = EntryWords::of(&row, &asked, &mut lexicon);
+        let asked = QuestionWords::read("blue boats", &[], |_| Some(1.0), &[], &mut lexicon);
+        let mut read = EntryWords::of(&row, &asked, &mut lexicon);
+        read.count_terms(&Alike::of(&asked, &lexicon, std::iter::empty()));
         assert!(read.parts.len() > 2 && !read.asks && !read.parts[0].asks);
-        assert_eq!((read.count(0), read.count(1)), (1, 2));
+        assert_eq!((read.count(0), read.count(1)), (1.0, 2.0));
         assert_eq!((read.name.as_deref(), read.day.is_some()), (Some("ida"), true));
         let phrase: Vec<Stem> = lexicon.read("boat is blue").iter().map(|w| w.stem).collect();
         assert!(read.holds(&phrase) && !read.holds(&[]));

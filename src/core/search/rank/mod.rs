@@ -4,18 +4,22 @@
 mod days;
 mod deep;
 mod entry;
+mod equal;
 mod formula;
 mod moment;
 mod newer;
 mod passage_match;
 mod question;
+mod related;
 mod scorer;
 mod words;
 
 pub use days::day_of;
 pub(super) use deep::better_passage;
 pub use entry::RecallEntry;
+pub(super) use equal::repeated;
 pub(super) use formula::PARTS;
-pub use formula::part_names;
+pub use formula::{part_names, relevance};
 pub(super) use question::{content_words, without_names};
+pub use related::{held_words, related_words};
 pub(super) use scorer::{RankInput, ranked};

@@ -15,8 +15,7 @@ const PASSAGE_WORDS: f64 = 30.0;
 pub(super) fn passage(asked: &QuestionWords, part: &PassageWords) -> f64 {
     let length = part.words.len() as f64 / PASSAGE_WORDS;
     let hits = asked.terms.iter().zip(&part.counts);
-    hits.map(|((_, rarity), count)| rarity * saturated(f64::from(*count), length)).sum::<f64>()
-        / asked.total
+    hits.map(|((_, rarity), count)| rarity * saturated(*count, length)).sum::<f64>() / asked.total
 }
 
 /// Returns the BM25 score of a whole entry; the entry's length is normalised by `mean_words`, the
@@ -24,7 +23,7 @@ pub(super) fn passage(asked: &QuestionWords, part: &PassageWords) -> f64 {
 pub(super) fn whole(asked: &QuestionWords, read: &EntryWords<'_>, mean_words: f64) -> f64 {
     let length = read.length() as f64 / mean_words.max(1.0);
     let hits = asked.terms.iter().enumerate();
-    hits.map(|(at, (_, rarity))| rarity * saturated(f64::from(read.count(at)), length)).sum()
+    hits.map(|(at, (_, rarity))| rarity * saturated(read.count(at), length)).sum()
 }
 
 /// Returns the share of the question's words that are present, weighted by rarity. For the index of

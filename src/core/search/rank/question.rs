@@ -7,6 +7,9 @@ use super::moment::Moment;
 use super::words::{Lexicon, Stem, plain, word_ranges};
 use crate::search::stop_words::StopWords;
 
+/// Rarity assumed for a word that no entry of the ArangoSearch view contains: the rarity of a word
+/// that only one of some thousand entries contains.
+const RARITY_UNKNOWN: f64 = 8.0;
 /// Maximum number of words of a query that are searched for; further words are ignored.
 const RECALL_TERMS_MAX: usize = 64;
 
@@ -14,12 +17,19 @@ const RECALL_TERMS_MAX: usize = 64;
 const FIRST_WORDS: &str =
     "i me my mine myself we us our ours i'm i've i'd i'll we've we're we'll we'd";
 
+/// Pronouns with which a question speaks of the user without a name.
+const THIRD_WORDS: &str = "she her hers he his him they them their theirs";
+
 /// `STATE_BEGINS` are possible first words of a question about the present state. The question must
 /// also contain one of `STATE_VERBS` and none of `STATE_ENDS`, which show another intent.
 const STATE_BEGINS: &str =
     "what when how which where who is are am do does have has what's who's where's when's";
 const STATE_VERBS: &str = "is are am have has do does should can what's who's where's when's";
-const STATE_ENDS: &str = "did was were had order summary summarize list steps suggest recommend sequence throughout walk";
+const STATE_ENDS: &str =
+    "did was were had summary summarize list steps suggest recommend sequence throughout walk";
+
+/// Maximum number of words of a query that only lists keywords.
+const KEYWORDS_MAX: usize = 5;
 
 /// Verbs that, directly after "you" or "you've", show that a question asks what the assistant said.
 const TELLING: &str = "said told recommend recommended suggested mentioned gave advised explained wrote offered proposed";
@@ -32,6 +42,8 @@ pub(super) struct QuestionWords {
     /// Content words of the question without speakers' names; each word is listed once, with its
     /// rarity.
     pub(super) terms: Vec<(Stem, f64)>,
+    /// For each word of `terms`, whether no entry of the ArangoSearch view contains the word.
+    pub(super) unknown: Vec<bool>,
     /// Content words of the question without speakers' names, in order and with repetitions.
     pub(super) sequence: Vec<Stem>,
     /// Sum of the rarities of the question's content words.
@@ -40,6 +52,9 @@ pub(super) struct QuestionWords {
     pub(super) named: Vec<String>,
     /// Whether the question speaks in the first person.
     pub(super) first_person: bool,
+    /// Whether the question is about the user: in the first person, or about a person whom it does
+    /// not name.
+    pub(super) about_user: bool,
     /// Whether the question asks for a time.
     pub(super) wants_time: bool,
     /// Whether the question asks for a number.
@@ -52,6 +67,8 @@ pub(super) struct QuestionWords {
     pub(super) moment: Option<Moment>,
     /// The question's words in lower case, without repetition.
     pub(super) words: HashSet<String>,
+    /// Whether the query only lists keywords.
+    pub(super) is_keywords: bool,
     /// Whether the question asks for the present state.
     pub(super) about_now: bool,
     /// The question's text without surrounding white space.
@@ -102,6 +119,12 @@ fn base_words(text: &str) -> Vec<String> {
     words.map(|word| word.strip_suffix("'s").map_or(word.clone(), str::to_owned)).collect()
 }
 
+/// Whether a question has a capitalised word after its first word.
+fn names_somebody(query: &str) -> bool {
+    let mut words = word_ranges(query).into_iter().map(|range| &query[range]).skip(1);
+    words.any(|word| word.starts_with(char::is_uppercase) && !among(FIRST_WORDS, &plain(word)))
+}
+
 fn among(list: &str, word: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
@@ -112,7 +135,7 @@ impl QuestionWords {
     pub(super) fn read(
         query: &str,
         quoted: &[String],
-        rarity: impl Fn(&str) -> f64,
+        rarity: impl Fn(&str) -> Option<f64>,
         speakers: &[String],
         lexicon: &mut Lexicon,
     ) -> Self {
@@ -142,12 +165,15 @@ impl QuestionWords {
             (true, true) => base.iter().collect(),
         };
         let mut terms: Vec<(Stem, f64)> = Vec::new();
+        let mut unknown = Vec::new();
         let mut sequence = Vec::new();
         for word in content {
             let stem = lexicon.word(word).stem;
             sequence.push(stem);
             if terms.len() < RECALL_TERMS_MAX && terms.iter().all(|(known, _)| *known != stem) {
-                terms.push((stem, rarity(word)));
+                let known = rarity(word);
+                unknown.push(known.is_none());
+                terms.push((stem, known.unwrap_or(RARITY_UNKNOWN)));
             }
         }
         let has = |word: &str| words.iter().any(|known| known == word);
@@ -159,17 +185,55 @@ impl QuestionWords {
             .windows(3)
             .any(|w| w[0] == "how" && w[1] == "many" && units.contains(&w[2].as_str()));
         let points = ["date", "day", "month", "year", "time"];
-        let amounts = ["percentage", "number", "amount", "score", "price", "cost", "age"];
+        let amounts = [
+            "percentage",
+            "number",
+            "amount",
+            "score",
+            "price",
+            "cost",
+            "age",
+            "size",
+            "code",
+            "combination",
+            "budget",
+            "rent",
+            "dose",
+            "fee",
+            "address",
+            "pressure",
+            "weight",
+            "height",
+            "width",
+        ];
+        let values = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
         let any = |list: &str| list.split(' ').any(has);
+        let asks_early = words.iter().take(3).any(|word| among(STATE_BEGINS, word));
+        let is_keywords = !query.contains('?')
+            && words.len() <= KEYWORDS_MAX
+            && !words.iter().any(|word| among(STATE_BEGINS, word));
+        let is_sequence = ["in", "what", "which", "the"].iter().any(|word| pair(word, &["order"]));
         Self {
             total: terms.iter().map(|(_, rarity)| rarity).sum::<f64>().max(f64::MIN_POSITIVE),
             terms,
+            unknown,
             sequence,
             named,
             first_person: any(FIRST_WORDS),
+            about_user: any(FIRST_WORDS) || (any(THIRD_WORDS) && !names_somebody(query)),
             wants_time: has("when")
                 || pair("what", &points)
                 || pair("which", &points)
+                || (is_keywords
+                    && values(&[
+                        "date",
+                        "time",
+                        "birthday",
+                        "anniversary",
+                        "appointment",
+                        "deadline",
+                        "expiry",
+                    ]))
                 || pair("how", &["long", "often"])
                 || counts_time,
             wants_name: words.first().is_some_and(|word| among(NAME_BEGINS, word)),
@@ -177,16 +241,21 @@ impl QuestionWords {
                 || pair("you", &TELLING.split(' ').collect::<Vec<_>>())
                 || words.windows(2).any(|two| two[0] == "you've" && among(TELLING, &two[1])),
             moment: Moment::read(&words),
-            wants_number: pair("how", &["many", "much", "old", "far"]) || pair("what", &amounts),
-            about_now: words.first().is_some_and(|word| among(STATE_BEGINS, word))
-                && any(STATE_VERBS)
-                && !any(STATE_ENDS),
+            wants_number: pair(
+                "how",
+                &["many", "much", "old", "far", "big", "tall", "strong", "heavy"],
+            ) || pair("what", &amounts)
+                || (values(&amounts) && (is_keywords || asks_early)),
+            about_now: (is_keywords || (asks_early && any(STATE_VERBS)))
+                && !any(STATE_ENDS)
+                && !is_sequence,
             text: query.trim().to_owned(),
             verbatim: lexicon.read(query).iter().map(|word| word.stem).collect(),
             quoted: quoted
                 .iter()
                 .map(|phrase| lexicon.read(phrase).iter().map(|word| word.stem).collect())
                 .collect(),
+            is_keywords,
             words: words.iter().cloned().collect(),
         }
     }
@@ -223,7 +292,7 @@ mod tests {
     fn read(query: &str, speakers: &[&str]) -> (QuestionWords, Lexicon) {
         let mut lexicon = Lexicon::new();
         let speakers: Vec<String> = speakers.iter().map(|name| (*name).to_owned()).collect();
-        (QuestionWords::read(query, &[], |_| 1.0, &speakers, &mut lexicon), lexicon)
+        (QuestionWords::read(query, &[], |_| Some(1.0), &speakers, &mut lexicon), lexicon)
     }
 
     #[test]
@@ -248,7 +317,7 @@ mod tests {
             ("How many sources are in my library?", false, true, true, true),
             ("What did I paint?", false, false, false, true),
             ("Summarize what we said", false, false, false, true),
-            ("boat", false, false, false, false),
+            ("boat", false, false, true, false),
         ] {
             let asked = read(query, &[]).0;
             let found = (asked.wants_time, asked.wants_number, asked.about_now, asked.first_person);

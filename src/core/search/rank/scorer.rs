@@ -12,6 +12,7 @@ use super::formula::{self, ScorePart, VERBATIM_ALL, VERBATIM_SAME, Values, Weigh
 use super::newer::newer_first;
 use super::passage_match::{coverage, passage, together, whole};
 use super::question::{QuestionWords, content_words};
+use super::related::Alike;
 use super::words::Lexicon;
 use crate::limits::RECALL_NEAR_MAX;
 use crate::memory::recall_vector::NearPassage;
@@ -31,11 +32,19 @@ const NEIGHBOUR_TOKENS: f64 = 96.0;
 const BESIDE: [isize; 3] = [-2, -1, 1];
 /// Length in tokens below which all entries count as equally short.
 const SHORT_TOKENS: f64 = 32.0;
+/// Number of words up to which a query counts as verbatim in an entry only by [`VERBATIM_FEW`],
+/// since many entries contain the same two or three words in a row.
+const FEW_WORDS: usize = 3;
+const VERBATIM_FEW: f64 = 0.2;
+/// Values of [`ScorePart::Own`] and [`ScorePart::Others`] for a question about the user.
+const ABOUT_USER: (f64, f64) = (1.3, 3.0);
+/// Value of [`ScorePart::Asks`] for a passage that ends with a question and also states something.
+const ASKS_TOO: f64 = 0.3;
+/// Factor of [`ScorePart::Asks`] in a conversation without names, where a person tells facts in
+/// questions to the assistant.
+const ASKS_UNNAMED: f64 = 0.5;
 /// Number of names in a passage beyond which further names do not change the score.
 const NAMES_ENOUGH: usize = 3;
-/// Rarity assumed for a word that no entry of the ArangoSearch view contains: the rarity of a word
-/// that only one of some thousand entries contains.
-const RARITY_UNKNOWN: f64 = 8.0;
 
 /// The input of a ranking of entries.
 #[derive(Clone, Debug, Default)]
@@ -64,14 +73,18 @@ pub(crate) fn ranked(material: &mut RankInput, mode: RecallMode) -> Vec<RecallHi
     material.rows.dedup_by_key(|row| row.seq);
     let mut lexicon = Lexicon::new();
     let asked = question(material, &mut lexicon);
-    let reads: Vec<EntryWords<'_>> =
+    let mut reads: Vec<EntryWords<'_>> =
         material.rows.iter().map(|row| EntryWords::of(row, &asked, &mut lexicon)).collect();
+    let words = reads.iter().flat_map(|read| &read.parts).flat_map(|part| &part.words);
+    let alike = Alike::of(&asked, &lexicon, words);
+    reads.iter_mut().for_each(|read| read.count_terms(&alike));
     let meaning = Meaning::of(&material.near, mode);
     let scene = Scene::of(&asked, &reads, &meaning);
-    let mut list: Vec<(usize, usize, RecallHit)> = Vec::new();
+    let mut list: Vec<Ranked> = Vec::new();
     for (at, read) in reads.iter().enumerate() {
         let is_hit = material.hits.contains(&read.row.seq);
-        if is_hit || (!meaning.alone && scene.beside_hit(at, &material.hits)) {
+        let may_stand = !meaning.alone && !read.row.context;
+        if is_hit || (may_stand && scene.beside_hit(at, &material.hits)) {
             let (part, entry) = scene.best(at);
             list.push((at, part, entry));
         }
@@ -80,6 +93,9 @@ pub(crate) fn ranked(material: &mut RankInput, mode: RecallMode) -> Vec<RecallHi
         list.retain(|(_, _, entry)| entry.score * 1000.0 >= f64::from(similarity_min));
     }
     list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then(b.2.seq.cmp(&a.2.seq)));
+    if !meaning.alone {
+        list = words_first(list, &reads);
+    }
     if asked.about_now && !meaning.alone {
         let order: Vec<(usize, usize)> = list.iter().map(|(at, part, _)| (*at, *part)).collect();
         for (from, to) in newer_first(&asked, &reads, &order) {
@@ -90,13 +106,33 @@ pub(crate) fn ranked(material: &mut RankInput, mode: RecallMode) -> Vec<RecallHi
     list.into_iter().map(|(_, _, entry)| entry).collect()
 }
 
+/// Gives the first [`WORDS_PLACES`] places to entries that have a word of the question, or a word
+/// like one. Other entries are in the list because of their neighbours. In conversations with
+/// names, the reply to a question often has no word of the question, so the order stays.
+fn words_first(list: Vec<Ranked>, reads: &[EntryWords<'_>]) -> Vec<Ranked> {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for ranked in list {
+        let read = &reads[ranked.0];
+        let stays = read.name.is_some() || read.holds_a_term();
+        if stays && first.len() < WORDS_PLACES { first.push(ranked) } else { rest.push(ranked) }
+    }
+    first.extend(rest);
+    first
+}
+
+/// Number of places for entries with words of the question; a page has at most as many results.
+const WORDS_PLACES: usize = 20;
+
+/// Index of an entry, index of the entry's best passage, and the result for the entry.
+type Ranked = (usize, usize, RecallHit);
+
 fn question(material: &RankInput, lexicon: &mut Lexicon) -> QuestionWords {
     let words = content_words(&material.query);
     let known = |word: &str| {
         let at = words.iter().position(|known| known == word)?;
         material.rarity.get(at).copied().flatten()
     };
-    let rarity = |word: &str| known(word).filter(|r| *r > 0.0).unwrap_or(RARITY_UNKNOWN);
+    let rarity = |word: &str| known(word).filter(|r| *r > 0.0);
     QuestionWords::read(
         &material.query,
         &material.quoted,
@@ -244,8 +280,8 @@ impl<'a> Scene<'a> {
         let beside: Vec<usize> =
             BESIDE.iter().filter_map(|steps| self.neighbour(at, *steps)).chain(own).collect();
         let held = |term: usize| {
-            let holders = beside.iter().filter(|to| self.reads[**to].count(term) > 0);
-            holders.map(|to| self.nearness(*to)).fold(0.0, f64::max)
+            let degree = |to: &usize| self.reads[*to].count(term).min(1.0) * self.nearness(*to);
+            beside.iter().map(degree).fold(0.0, f64::max)
         };
         (0..self.asked.terms.len()).map(held).collect()
     }
@@ -283,7 +319,8 @@ impl<'a> Scene<'a> {
     fn common(&self, at: usize) -> Values {
         let (asked, read) = (self.asked, &self.reads[at]);
         let one = |holds: bool| if holds { 1.0 } else { 0.0 };
-        let unnamed = read.name.is_none() && read.row.role != "user";
+        // A text that `write_recall` stored is no statement of the assistant.
+        let unnamed = read.name.is_none() && read.row.role != "user" && read.row.dialog;
         let speaker = read.name.as_ref().is_some_and(|name| asked.named.contains(name));
         let mut values = Values::default();
         values.set(ScorePart::Whole, self.wholes[at]);
@@ -311,7 +348,8 @@ impl<'a> Scene<'a> {
         } else if read.is(&asked.verbatim) {
             VERBATIM_ALL
         } else {
-            one(is_sentence && read.holds(&asked.verbatim))
+            let value = if asked.verbatim.len() > FEW_WORDS { 1.0 } else { VERBATIM_FEW };
+            one(is_sentence && read.holds(&asked.verbatim)) * value
         };
         values.set(ScorePart::Verbatim, verbatim);
         let quoted = asked.quoted.iter().filter(|phrase| read.holds(phrase)).count();
@@ -324,7 +362,7 @@ impl<'a> Scene<'a> {
         let own = self.matches[at][part];
         let words = &read.parts[part];
         let one = |holds: bool| if holds { 1.0 } else { 0.0 };
-        let held = |term: usize| if words.counts[term] > 0 { 1.0 } else { beside[term] };
+        let held = |term: usize| words.counts[term].min(1.0).max(beside[term]);
         let mut values = *common;
         values.set(ScorePart::Coverage, coverage(asked, held));
         values.set(ScorePart::Together, together(asked, words));
@@ -346,12 +384,20 @@ impl<'a> Scene<'a> {
             values.set(ScorePart::AnswersSimilarity, self.likeness_from(at, -1));
         }
         values.set(ScorePart::User, one(asked.first_person && read.row.role == "user") * own);
-        values.set(ScorePart::Asks, one(words.asks) * self.nearness(at));
+        let asks = if words.asks_only { 1.0 } else { ASKS_TOO };
+        let asks = if read.name.is_none() { asks * ASKS_UNNAMED } else { asks };
+        values.set(ScorePart::Asks, one(words.asks) * asks * self.nearness(at));
         let time = words.words.iter().any(|word| word.marks.time);
         let number = words.words.iter().any(|word| word.marks.number);
         values.set(ScorePart::Time, one(asked.wants_time && time));
-        values.set(ScorePart::Number, one(asked.wants_number && number));
+        let digits = words.words.iter().any(|word| word.marks.digits);
+        let has_number = (asked.wants_number && number) || (asked.is_keywords && digits);
+        values.set(ScorePart::Number, one(has_number));
         values.set(ScorePart::Names, words.names.min(NAMES_ENOUGH) as f64 / NAMES_ENOUGH as f64);
+        let unnamed = read.name.is_none();
+        let (own, others) = if asked.about_user { ABOUT_USER } else { (1.0, 1.0) };
+        values.set(ScorePart::Own, own * one(unnamed && words.is_own));
+        values.set(ScorePart::Others, others * one(unnamed && words.has_others && !words.is_own));
         values.set(ScorePart::Length, (words.words.len() as f64).ln_1p() / 4.0);
         values
     }
@@ -387,7 +433,7 @@ fn sessions(asked: &QuestionWords, reads: &[EntryWords<'_>], begins: &[bool]) ->
     for (start, end) in starts.iter().copied().zip(ends) {
         let inside = &reads[start..end];
         let held = |term: usize| {
-            if inside.iter().any(|read| read.count(term) > 0) { 1.0 } else { 0.0 }
+            if inside.iter().any(|read| read.count(term) >= 1.0) { 1.0 } else { 0.0 }
         };
         let all = coverage(asked, held);
         found.extend(inside.iter().map(|_| all));

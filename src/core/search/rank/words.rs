@@ -32,6 +32,8 @@ pub(super) struct Marks {
     pub(super) time: bool,
     /// The word is or contains a number.
     pub(super) number: bool,
+    /// The word begins with a digit.
+    pub(super) digits: bool,
     /// The word reports a change.
     pub(super) change: bool,
     /// The word is a number or a month: a value that another statement may contradict.
@@ -42,6 +44,8 @@ pub(super) struct Marks {
 pub(super) struct Lexicon {
     words: HashMap<String, Word>,
     stems: HashMap<String, Stem>,
+    /// The text of each stem.
+    texts: Vec<String>,
 }
 
 /// A cached word that all searches on one OS thread share. The stem is kept as text, because each
@@ -60,7 +64,7 @@ thread_local! {
 impl Lexicon {
     /// Returns an empty lexicon. Its stems are English stems, as in the ArangoSearch view.
     pub(super) fn new() -> Self {
-        Self { words: HashMap::new(), stems: HashMap::new() }
+        Self { words: HashMap::new(), stems: HashMap::new(), texts: Vec::new() }
     }
 
     /// Returns the words of a text, in order.
@@ -92,11 +96,19 @@ impl Lexicon {
         word
     }
 
+    /// Returns the texts of all stems, in the order of their numbers.
+    pub(super) fn stems(&self) -> &[String] {
+        &self.texts
+    }
+
     fn numbered(&mut self, form: &Form) -> Word {
         let next = Stem::try_from(self.stems.len()).unwrap_or(Stem::MAX);
         let stem = match self.stems.get(&*form.stem) {
             Some(stem) => *stem,
-            None => *self.stems.entry(form.stem.to_string()).or_insert(next),
+            None => {
+                self.texts.push(form.stem.to_string());
+                *self.stems.entry(form.stem.to_string()).or_insert(next)
+            }
         };
         Word { stem, marks: form.marks }
     }
@@ -197,7 +209,7 @@ const NUMBERS: &str = "one two three four five six seven eight nine ten eleven t
 hundred thousand";
 
 const CHANGES: &str = "updated update now changed change new newly increased increase recently extended moved moving rescheduled adjusted adjust \
-improved latest current currently reached revised already postponed switched instead anymore no longer grown decreased reduced raised";
+improved latest current currently reached revised already postponed switched swapped bumped shifted replaced longer shorter later earlier instead anymore no longer grown decreased reduced raised";
 
 /// Marks of every word in the lists of times, numbers and changes.
 static LISTED: LazyLock<HashMap<&'static str, Marks>> = LazyLock::new(|| {
@@ -213,10 +225,12 @@ fn marks(plain: &str) -> Marks {
     let is_year = plain.len() == 4
         && (plain.starts_with("19") || plain.starts_with("20"))
         && plain.bytes().all(|b| b.is_ascii_digit());
-    let number = plain.starts_with(|c: char| c.is_numeric()) || listed.number;
+    let digits = plain.starts_with(char::is_numeric);
+    let number = digits || listed.number;
     Marks {
         time: is_year || listed.time,
         number,
+        digits,
         value: number || month(plain).is_some(),
         change: listed.change,
     }
@@ -270,7 +284,9 @@ mod tests {
             ("recently", true, false, true, false),
             ("boat", false, false, false, false),
         ] {
-            assert_eq!(lexicon.word(word).marks, Marks { time, number, change, value }, "{word}");
+            let digits = word.starts_with(char::is_numeric);
+            let wanted = Marks { time, number, digits, change, value };
+            assert_eq!(lexicon.word(word).marks, wanted, "{word}");
         }
     }
 }
