@@ -282,6 +282,25 @@ fn paragraphs_and_sentences_stay_whole_where_they_fit() {
 }
 
 #[test]
+fn no_chunk_ends_with_the_heading_of_the_next() {
+    let section = |n: usize| {
+        let text = format!("The boat of day {n} left the harbour at {n} and came back late. ");
+        format!("## Day {n}\n\n{}\n\n", text.repeat(1 + n % 7))
+    };
+    let text: String = (1..30).map(section).collect();
+    for by in [By::Recursive, By::Sentence, By::ParentChild, By::Semantic] {
+        let how = how(by, 64);
+        let cuts = if by == By::Semantic { by_meaning(&text, &how) } else { cuts(&text, &how) };
+        for cut in &cuts {
+            let chunk = &text[cut.start..cut.end];
+            let last = chunk.trim_end().lines().next_back().unwrap();
+            assert!(!last.starts_with('#'), "{by:?}: {chunk}");
+            assert!(counter().count(chunk) <= 64, "{by:?}: {chunk}");
+        }
+    }
+}
+
+#[test]
 fn a_splitter_with_senseless_limits_is_refused_by_name() {
     for (splitter, field) in [
         (how(By::Token, 15), "splitter.tokens_max"),

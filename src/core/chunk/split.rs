@@ -211,6 +211,7 @@ pub fn split_by_meaning(
     counter: &dyn TokenCounter,
 ) -> Vec<Cut> {
     let runs = semantic::runs(text, sentences, vectors, how.tokens_max, counter);
+    let runs = Knife { text, tokens_max: how.tokens_max, counter }.with_headings(runs);
     again(text, &plain(runs), how, counter)
 }
 
