@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use frostem::{Algorithm, Stemmer};
 
 use super::question::QuestionWords;
-use super::words::{Lexicon, Stem, Word, plain, word_ranges};
+use super::words::{Lexicon, Stem, Word};
 
 /// Degree to which a word of the same subject counts as the asked word. The degrees were chosen on
 /// the development halves of LoCoMo and BEAM-100K and on a chat of a month.
@@ -88,11 +88,9 @@ impl Alike {
 
 /// Returns how many of the given words a text holds, in any form of the word.
 pub fn held_words(words: &[String], text: &str) -> usize {
-    let stemmer = Stemmer::new(Algorithm::English);
-    let stem = |word: &str| stemmer.stem(&plain(word)).into_owned();
-    let held: HashSet<String> =
-        word_ranges(text).into_iter().map(|range| stem(&text[range])).collect();
-    words.iter().filter(|word| held.contains(&stem(word))).count()
+    let mut lexicon = Lexicon::new();
+    let held: HashSet<Stem> = lexicon.read(text).iter().map(|word| word.stem).collect();
+    words.iter().filter(|word| held.contains(&lexicon.word(word).stem)).count()
 }
 
 /// Returns the words of the everyday subjects of a query's words, without the query's own words.
