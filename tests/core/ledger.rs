@@ -125,10 +125,10 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
     assert_eq!(vec![item.to_string()], of_row(RowKind::Messages, &message));
     let body = NewAgent {
         context_window: 4096,
-        system: "Be kind.".into(),
+        system: Some("Be kind.".into()),
         encoding: Encoding::default(),
-        form: Form::default(),
-        zone: "UTC".into(),
+        form: Some(Form::default()),
+        zone: None,
     };
     let counter = Tiktoken::new(Encoding::default());
     let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();

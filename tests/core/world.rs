@@ -100,10 +100,10 @@ impl World {
         let scope = admit(&principal, "ada").unwrap();
         let body = NewAgent {
             context_window: window,
-            system: system.into(),
+            system: Some(system.into()),
             encoding: Encoding::O200kBase,
-            form,
-            zone: "UTC".into(),
+            form: Some(form),
+            zone: None,
         };
         let mut core = new_core(&scope, &body, counter, 1_000).unwrap();
         core.rev = "rev1".into();

@@ -339,10 +339,19 @@ async fn told_in_closed_types(home: &Home, fixture: &Fixture) {
     }
 }
 
-/// Checks that an append continues the hash chain, and that the records of the agent's calls then
-/// have the keys of this program version.
+/// Checks that a script which creates the agent with its old settings goes on, that an append
+/// continues the hash chain, and that the records of the agent's calls then have the keys of this
+/// program version.
 async fn lives_on(home: &Home, fixture: &Fixture) {
     let agent = Agent::at(home.wire(SOCKET), &fixture.agent());
+    let state = agent.state().await;
+    let mut body =
+        json!({"context_window": state["context_window"], "encoding": state["encoding"]});
+    if state["system"] != "" {
+        body["system"] = state["system"].clone();
+    }
+    let again = agent.wire.put(&agent.path(), &body).await;
+    assert_eq!((again.status, &again.body["form"]), (200, &state["form"]), "{}", again.text);
     agent.append("user", "It goes on.").await;
     let other = "FOR r IN idempotency
       FILTER r.agent_id == @agent AND r.key != null

@@ -5,7 +5,6 @@ use super::patch_agent::{NewAgent, check_room, new_core};
 use crate::error::Result;
 use crate::memory::core::{Block, Branch, Core};
 use crate::memory::form::Form;
-use crate::memory::local_time::UTC;
 use crate::memory::tokens::TokenCounter;
 use crate::trust::Scope;
 use crate::window::{check_pins, recount};
@@ -25,10 +24,10 @@ pub fn branch_core(
     let clock = parent.window_clock.as_ref();
     let body = NewAgent {
         context_window: parent.context_window,
-        system,
+        system: Some(system),
         encoding: parent.encoding,
-        form: if parent.form == Form::One { Form::Two } else { parent.form },
-        zone: clock.map_or(UTC, |clock| &clock.zone).to_owned(),
+        form: Some(parent.form).filter(|form| *form != Form::One),
+        zone: clock.map(|clock| clock.zone.clone()),
     };
     let mut core = new_core(scope, &body, counter, unix_ms)?;
     let taken_along = |block: Block| Block { changed_at_version: core.version, ..block };

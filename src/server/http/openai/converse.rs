@@ -273,7 +273,7 @@ impl Converse<'_> {
         let state = match self.executor.state(self.principal, &agent).await {
             Err(error) if error.code == Code::AgentNotFound => {
                 let body = NewAgent {
-                    system: system.unwrap_or_default().to_owned(),
+                    system: Some(system.unwrap_or_default().to_owned()),
                     ..NewAgent::with_window(self.window)
                 };
                 match self.executor.create(self.principal, &agent, body).await {
