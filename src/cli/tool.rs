@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
 use vctx_client::Write;
-use vctx_core::tools::{Access, Tool as Named, look_only};
+use vctx_core::tools::{Access, Tool as Named, look_only, told_answer};
 
 /// Returns example command lines, with one call to each tool.
 fn examples() -> String {
@@ -50,6 +50,10 @@ pub struct Tool {
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
 
+    /// Print what a model reads: the result as a short text
+    #[arg(long, conflicts_with = "json")]
+    text: bool,
+
     #[command(flatten)]
     pub target: Target,
 }
@@ -71,6 +75,9 @@ pub async fn run(tool: Tool) -> Result<(), Failure> {
     let answer = called.map_err(|problem| Failure::repeatable(problem, "call", &write.key))?;
     if tool.target.json {
         return output::value(&answer);
+    }
+    if tool.text {
+        return output::line(&told_answer(&tool.name, &answer));
     }
     output::line(&output::pretty(&answer["result"]))?;
     output::line(&summary(&answer))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::bridge::{Outcome, Trouble};
 use vctx_client::{Fault, Problem};
 use vctx_core::policy::TEXT;
-use vctx_core::tools::{Tool, told_error};
+use vctx_core::tools::{told_answer, told_error};
 
 /// Metadata key for the idempotency key, in a call and in its result.
 pub(super) const KEY: &str = "vctx/idempotency-key";
@@ -41,17 +41,11 @@ pub(super) fn result(tool: &str, outcome: Outcome) -> CallToolResult {
 }
 
 /// Returns an answer as structured content for programs, and as the text that a model reads: the
-/// text of the tool, or the text that the dialect prescribes.
+/// text of the tool with a last line, or the text that the dialect prescribes.
 fn call_result(tool: &str, answer: Value) -> CallToolResult {
-    let own = || {
-        let told = Tool::by_name(tool).ok()?.card().told;
-        Some(told(answer["result"].as_object()?))
-    };
-    let text = answer["result"][TEXT].as_str().map(str::to_owned).or_else(own);
+    let text = told_answer(tool, &answer);
     let mut result = CallToolResult::structured(answer);
-    if let Some(text) = text {
-        result.content = vec![ContentBlock::text(text)];
-    }
+    result.content = vec![ContentBlock::text(text)];
     result
 }
 
@@ -166,7 +160,7 @@ mod tests {
             (result.is_error, result.structured_content.as_ref()),
             (Some(false), Some(&told))
         );
-        assert_eq!(serde_json::to_value(&result.content[0]).unwrap()["text"], "Done.");
+        assert_eq!(serde_json::to_value(&result.content[0]).unwrap()["text"], "Done.\n[rev _s]");
         let meta = json!({RETRY_SAFE: false, KEY: "k", BUILT_ON: "_r"});
         assert_eq!(serde_json::to_value(&result.meta).unwrap(), meta);
     }

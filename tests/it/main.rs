@@ -117,6 +117,7 @@ mod strict;
 mod tainted;
 mod tamper;
 mod ticks;
+mod told;
 mod tour;
 mod traces;
 mod trips;

@@ -63,16 +63,8 @@ def turn(agent: vctx.Agent, model: anthropic.Anthropic, name: str, tools: list[A
         if not uses:
             return text
         for use in uses:
-            agent.append_fifo(used(agent, use.name, use.input), "tool", tool_call_id=use.id)
+            agent.append_fifo(agent.tell(use.name, use.input), "tool", tool_call_id=use.id)
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
-
-
-def used(agent: vctx.Agent, name: str, arguments: Any) -> str:
-    """The result of a tool call, for the model; a refusal is a result too."""
-    try:
-        return json.dumps(agent.call(name, arguments)["result"])
-    except vctx.Refused as problem:
-        return problem.system_message
 
 
 def main() -> None:
@@ -84,7 +76,7 @@ def main() -> None:
     options.add_argument("--agent", default="harbour")
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
-        agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
+        agent = client.create_agent(given.agent, 32_768, system="You keep notes in your memory.")
         tools = client.tools("anthropic")["tools"]
         print(turn(agent, model_client(given.model_socket), given.model, tools, given.said))
 

@@ -51,18 +51,9 @@ def turn(agent: vctx.Agent, tools: list[dict[str, Any]], model_socket: str, said
         if not calls:
             return text
         for call in calls:
-            agent.append_fifo(used(agent, call["function"]), "tool", tool_call_id=call["id"])
+            result = agent.tell(call["function"]["name"], call["function"]["arguments"])
+            agent.append_fifo(result, "tool", tool_call_id=call["id"])
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
-
-
-def used(agent: vctx.Agent, function: dict[str, str]) -> str:
-    """The result of a tool call, for the model; a refusal is a result too."""
-    try:
-        return json.dumps(agent.call(function["name"], json.loads(function["arguments"]))["result"])
-    except ValueError:
-        return "Error: the arguments are not JSON."
-    except vctx.Refused as problem:
-        return problem.system_message
 
 
 def main() -> None:
@@ -73,7 +64,7 @@ def main() -> None:
     options.add_argument("--agent", default="harbour")
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
-        agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
+        agent = client.create_agent(given.agent, 32_768, system="You keep notes in your memory.")
         tools = client.tools("openai-chat")["tools"]
         print(turn(agent, tools, given.model_socket, given.said))
 

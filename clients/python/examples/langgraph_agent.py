@@ -43,11 +43,7 @@ def graph(agent: vctx.Agent, model: Any) -> Any:
 
     def tools(turn: Turn) -> Turn:
         for call in turn["answer"].tool_calls:
-            try:
-                result = json.dumps(agent.call(call["name"], call["args"])["result"])
-            except vctx.Refused as problem:
-                result = problem.system_message
-            agent.append_fifo(result, "tool", tool_call_id=call["id"])
+            agent.append_fifo(agent.tell(call["name"], call["args"]), "tool", tool_call_id=call["id"])
         return turn
 
     def after(turn: Turn) -> str:
@@ -71,7 +67,7 @@ def main() -> None:
     options.add_argument("--agent", default="harbour")
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
-        agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
+        agent = client.create_agent(given.agent, 32_768, system="You keep notes in your memory.")
         tools = client.tools("openai-chat")["tools"]
         model = chat_model(given.model, given.model_socket).bind_tools(tools)
         agent.append_fifo(given.said, "user")

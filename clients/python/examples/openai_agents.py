@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 from typing import Any
 
 import agents
@@ -28,12 +27,7 @@ def memory_tool(memory: vctx.AsyncAgent, schema: dict[str, Any]) -> agents.Funct
     """A tool of vctx as a tool of the SDK."""
 
     async def invoke(_: Any, arguments: str) -> str:
-        try:
-            return json.dumps((await memory.call(schema["name"], json.loads(arguments)))["result"])
-        except ValueError:
-            return "Error: the arguments are not JSON."
-        except vctx.Refused as problem:
-            return problem.system_message
+        return await memory.tell(schema["name"], arguments)
 
     return agents.FunctionTool(
         name=schema["name"],
@@ -66,8 +60,8 @@ async def main() -> None:
     given = options.parse_args()
     agents.set_tracing_disabled(True)
     async with vctx.AsyncClient(given.socket) as client:
-        memory = await client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
-        tools: list[agents.Tool] = [memory_tool(memory, schema) for schema in (await client.tools())["tools"]]
+        memory = await client.create_agent(given.agent, 32_768, system="You keep notes in your memory.")
+        tools: list[agents.Tool] = [memory_tool(memory, schema) for schema in (await client.tools(profile="compact"))["tools"]]
         model = agents.OpenAIChatCompletionsModel(given.model, model_client(given.model_socket))
         print(await turn(memory, model, tools, given.said))
 

@@ -1,7 +1,6 @@
 """One turn with the `openai` package: window and tools are those of vctx, the model is the one that the package is configured for."""
 
 import argparse
-import json
 from typing import Any
 
 import httpx2
@@ -33,19 +32,9 @@ def turn(agent: vctx.Agent, model: openai.OpenAI, name: str, tools: list[Any], s
         if not calls:
             return message.content or ""
         for call in calls:
-            result = used(agent, call.function.name, call.function.arguments)
+            result = agent.tell(call.function.name, call.function.arguments)
             agent.append_fifo(result, "tool", tool_call_id=call.id)
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
-
-
-def used(agent: vctx.Agent, name: str, arguments: str) -> str:
-    """The result of a tool call, for the model; a refusal is a result too."""
-    try:
-        return json.dumps(agent.call(name, json.loads(arguments))["result"])
-    except ValueError:
-        return "Error: the arguments are not JSON."
-    except vctx.Refused as problem:
-        return problem.system_message
 
 
 def main() -> None:
@@ -57,7 +46,7 @@ def main() -> None:
     options.add_argument("--agent", default="harbour")
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
-        agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
+        agent = client.create_agent(given.agent, 32_768, system="You keep notes in your memory.")
         tools = client.tools("openai-chat")["tools"]
         print(turn(agent, model_client(given.model_socket), given.model, tools, given.said))
 

@@ -224,6 +224,22 @@ class Contract(unittest.TestCase):
                 dia.call(name, arguments)
         self.assertEqual(notes.missing(openapi), [], "paths of the contract that no method drives")
 
+    def test_a_model_reads_a_short_text(self) -> None:
+        ada = self.client.create_agent("py-told", 32_768)
+        stored = ada.tell("store_core", '{"block_id": "boat", "content": "At pier 4."}')
+        self.assertRegex(stored, r"^Done\.\n\[rev .* · \d+/32768 tokens\]$")
+        self.assertRegex(ada.tell("fetch_core", {"block_id": "boat"}), r"^At pier 4\.\n\[")
+        self.assertRegex(ada.tell("fetch_core", {"block_id": "car"}), r"^Error BLOCK_NOT_FOUND: .*boat")
+        self.assertRegex(ada.tell("fetch_core", "pier 4"), "^Error INVALID_ARGUMENT: ")
+        for text in ("Ebb at noon.", "Ebb at one."):
+            told = ada.tell("ingest_archival", {"doc_id": "tides", "document": text})
+            self.assertRegex(told, r"^Archived 1 passage\.")
+        ada.append_fifo("Noted.", "assistant")
+        self.client.agent("py-told").store_core("boat", "At pier 5.")
+        changed = {"block_id": "boat", "content": "At pier 6."}
+        self.assertRegex(ada.tell("store_core", changed), "^Error REVISION_STALE: ")
+        self.assertRegex(ada.tell("store_core", changed), r"^Done\.")
+
     def test_every_tool_and_every_code_has_its_name_here(self) -> None:
         openapi = self.client.openapi()
         for tool in self.client.tools()["tools"]:

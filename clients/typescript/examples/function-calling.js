@@ -3,7 +3,7 @@
 import http from "node:http";
 import { parseArgs } from "node:util";
 
-import { Client, Refused } from "vctx";
+import { Client } from "vctx";
 
 /** Limit of inferences for one turn: the limit stops a model that never yields. */
 const INFERENCES_MAX = 8;
@@ -23,17 +23,6 @@ function complete(socketPath, body) {
   });
 }
 
-/** The result of a tool call, for the model; a refusal is a result too. */
-async function used(agent, { name, arguments: given }) {
-  try {
-    return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
-  } catch (problem) {
-    if (problem instanceof SyntaxError) return "Error: the arguments are not JSON.";
-    if (problem instanceof Refused) return problem.systemMessage;
-    throw problem;
-  }
-}
-
 /** Sends a message of the user; the model uses its memory until it answers. */
 async function turn(agent, tools, modelSocket, said) {
   await agent.appendFifo(said, "user");
@@ -43,7 +32,8 @@ async function turn(agent, tools, modelSocket, said) {
     await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
     if (calls.length === 0) return content;
     for (const call of calls) {
-      await agent.appendFifo(await used(agent, call.function), "tool", { tool_call_id: call.id });
+      const result = await agent.tell(call.function.name, call.function.arguments);
+      await agent.appendFifo(result, "tool", { tool_call_id: call.id });
     }
   }
   throw new Error(`no answer after ${INFERENCES_MAX} inferences`);
@@ -54,7 +44,7 @@ const { values, positionals } = parseArgs({
   options: { socket: { type: "string" }, "model-socket": { type: "string" }, agent: { type: "string", default: "harbour" } },
 });
 const client = new Client(values.socket);
-const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
+const agent = await client.createAgent(values.agent, { context_window: 32_768, system: "You keep notes in your memory." });
 const { tools } = await client.tools({ format: "openai-chat" });
 console.log(await turn(agent, tools, values["model-socket"], positionals[0]));
 client.close();

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { parseArgs } from "node:util";
 
 import OpenAI from "openai";
-import { Client, Refused } from "vctx";
+import { Client } from "vctx";
 
 /** Limit of inferences for one turn: the limit stops a model that never yields. */
 const INFERENCES_MAX = 8;
@@ -31,17 +31,6 @@ function modelClient(modelSocket) {
   return new OpenAI({ apiKey: "none", baseURL: "http://model/v1", fetch: overSocket(modelSocket) });
 }
 
-/** The result of a tool call, for the model; a refusal is a result too. */
-async function used(agent, { name, arguments: given }) {
-  try {
-    return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
-  } catch (problem) {
-    if (problem instanceof SyntaxError) return "Error: the arguments are not JSON.";
-    if (problem instanceof Refused) return problem.systemMessage;
-    throw problem;
-  }
-}
-
 /** Sends a message of the user; the model uses its memory until it answers. */
 async function turn(agent, model, name, tools, said) {
   await agent.appendFifo(said, "user");
@@ -52,7 +41,8 @@ async function turn(agent, model, name, tools, said) {
     await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
     if (calls.length === 0) return content;
     for (const call of calls) {
-      await agent.appendFifo(await used(agent, call.function), "tool", { tool_call_id: call.id });
+      const result = await agent.tell(call.function.name, call.function.arguments);
+      await agent.appendFifo(result, "tool", { tool_call_id: call.id });
     }
   }
   throw new Error(`no answer after ${INFERENCES_MAX} inferences`);
@@ -68,7 +58,7 @@ const { values, positionals } = parseArgs({
   },
 });
 const client = new Client(values.socket);
-const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
+const agent = await client.createAgent(values.agent, { context_window: 32_768, system: "You keep notes in your memory." });
 const { tools } = await client.tools({ format: "openai-chat" });
 console.log(await turn(agent, modelClient(values["model-socket"]), values.model, tools, positionals[0]));
 client.close();

@@ -1,11 +1,11 @@
 /** The calls of the server. */
 
 import { defaultSocket } from "./paths.js";
-import { Problem, Unanswered } from "./problems.js";
+import { Problem, Refused, RevisionStale, Unanswered } from "./problems.js";
 import { BUILDS_ON_NOTHING, Seen } from "./seen.js";
 import { Transport } from "./transport.js";
 import { ATTEMPTS_MAX, Events, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs } from "./wire.js";
-import { request, told, understood, withQuery } from "./wire.js";
+import { request, told, understood, understoodText, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -158,11 +158,13 @@ export class Client {
    * @internal
    * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write} [write] @returns {Promise<any>}
    */
-  async json(method, path, body, { key, rev, signal, timeoutMs } = {}) {
-    const sent = request(method, path, body, { key, rev, label: this.#label });
+  async json(method, path, body, { key, rev, signal, timeoutMs, text = false } = {}) {
+    const accept = text ? "text/plain" : "application/json";
+    const sent = request(method, path, body, { key, rev, label: this.#label, accept });
+    const read = text ? understoodText : understood;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return understood(await this.transport.send(sent, signal, timeoutMs));
+        return read(await this.transport.send(sent, signal, timeoutMs));
       } catch (problem) {
         if (!(problem instanceof Problem)) throw problem;
         problem.key = key;
@@ -170,6 +172,16 @@ export class Client {
         await sleep(pauseMs(attempt, problem.retryAfterS));
       }
     }
+  }
+}
+
+/** The object that a JSON text contains, if it contains one. @param {string} text @returns {Record<string, unknown> | undefined} */
+function objectOf(text) {
+  try {
+    const parsed = JSON.parse(text);
+    return parsed !== null && typeof parsed === "object" && !Array.isArray(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
   }
 }
 
@@ -215,7 +227,34 @@ export class Agent {
    *
    * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
    */
-  async call(tool, given, { capture, ...write } = {}) {
+  call(tool, given, write = {}) {
+    return this.#called(tool, given, write);
+  }
+
+  /**
+   * One tool call of a model, answered with the short text that the model reads; `given` may be the JSON text of the model.
+   * The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the
+   * state is read again, and the next call builds on it. Throws if no answer came, or if the same call can succeed later
+   * (`problem.passing`).
+   *
+   * @param {string} tool @param {Record<string, unknown> | string} given @param {t.Write & t.Captured} [write] @returns {Promise<string>}
+   */
+  async tell(tool, given, write = {}) {
+    const parsed = typeof given === "string" ? objectOf(given) : given;
+    if (parsed === undefined) {
+      return "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema.";
+    }
+    try {
+      return (await this.#called(tool, parsed, { ...write, text: true })).text;
+    } catch (problem) {
+      if (!(problem instanceof Refused) || problem.passing || (problem.status ?? 500) >= 500) throw problem;
+      if (problem instanceof RevisionStale) await this.state();
+      return problem.systemMessage;
+    }
+  }
+
+  /** @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured & {text?: boolean}} write @returns {Promise<any>} */
+  async #called(tool, given, { capture, ...write }) {
     let rev = write.rev;
     if (rev === undefined && !BUILDS_ON_NOTHING.has(tool)) rev = this.#seen.builtOn(tool, given) ?? (await this.#newest());
     const path = `${this.#path}/tools/${encodeURIComponent(tool)}`;

@@ -78,11 +78,30 @@ export function understood(answer) {
     body = undefined;
   }
   if (answer.status < 200 || answer.status > 299) {
+    if (isText(answer)) {
+      const text = answer.body.toString();
+      body = { error: answer.headers["x-vctx-error"], detail: text, system_message: text };
+    }
     const asked = answer.headers["retry-after"];
     throw refused(answer.status, body, asked !== undefined && /^\d+$/.test(asked) ? Number(asked) : undefined);
   }
   if (body === null || typeof body !== "object" || Array.isArray(body)) throw new Garbled("the answer is no JSON object");
   return body;
+}
+
+/** The text of a good answer with its revisions, which are in headers; otherwise throws what the answer says. @param {Answer} answer @returns {any} */
+export function understoodText(answer) {
+  if (answer.status < 200 || answer.status > 299) understood(answer);
+  if (!isText(answer)) throw new Garbled("the answer is no text");
+  const _rev = answer.headers.etag?.replaceAll('"', "");
+  const told = { text: answer.body.toString(), _rev };
+  const agentRev = answer.headers["x-vctx-agent-rev"];
+  return agentRev === undefined ? told : { ...told, agent_rev: agentRev, result: { _rev } };
+}
+
+/** @param {Answer} answer */
+function isText(answer) {
+  return (answer.headers["content-type"] ?? "").split(";")[0].trim() === "text/plain";
 }
 
 /** Server-sent events out of the pieces in which they come: the data of each, as JSON. */

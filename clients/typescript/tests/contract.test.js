@@ -216,6 +216,19 @@ test("a captured result stands in the queue", async () => {
   assert.deepEqual(rows.map((row) => row.role), ["assistant", "tool"]);
 });
 
+test("a model reads a short text", async () => {
+  const ada = await client.createAgent("ts-told", { context_window: 32_768 });
+  assert.match(await ada.tell("store_core", '{"block_id": "boat", "content": "At pier 4."}'), /^Done\.\n\[rev .* · \d+\/32768 tokens\]$/);
+  assert.match(await ada.tell("fetch_core", { block_id: "boat" }), /^At pier 4\.\n\[/);
+  assert.match(await ada.tell("fetch_core", { block_id: "car" }), /^Error BLOCK_NOT_FOUND: .*boat/);
+  assert.match(await ada.tell("fetch_core", "pier 4"), /^Error INVALID_ARGUMENT: /);
+  assert.match(await ada.tell("ingest_archival", { doc_id: "tides", document: "Ebb at noon." }), /^Archived 1 passage\./);
+  assert.match(await ada.tell("ingest_archival", { doc_id: "tides", document: "Ebb at one." }), /^Archived 1 passage\./);
+  await client.agent("ts-told").storeCore("boat", "At pier 5.");
+  assert.match(await ada.tell("store_core", { block_id: "boat", content: "At pier 6." }), /^Error REVISION_STALE: /);
+  assert.match(await ada.tell("store_core", { block_id: "boat", content: "At pier 6." }), /^Done\./);
+});
+
 test("a run that fails is told with its key", async () => {
   await assert.rejects(all(client.agent("ts-nobody").runEvents("Hello.", {}, { key: "ts-run-2" })), (problem) => {
     assert.ok(problem instanceof vctx.AgentNotFound, String(problem));

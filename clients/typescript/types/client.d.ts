@@ -95,7 +95,16 @@ export declare class Agent {
      *
      * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
      */
-    call(tool: string, given: Record<string, unknown>, { capture, ...write }?: t.Write & t.Captured): Promise<t.Answer<any>>;
+    call(tool: string, given: Record<string, unknown>, write?: t.Write & t.Captured): Promise<t.Answer<any>>;
+    /**
+     * One tool call of a model, answered with the short text that the model reads; `given` may be the JSON text of the model.
+     * The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the
+     * state is read again, and the next call builds on it. Throws if no answer came, or if the same call can succeed later
+     * (`problem.passing`).
+     *
+     * @param {string} tool @param {Record<string, unknown> | string} given @param {t.Write & t.Captured} [write] @returns {Promise<string>}
+     */
+    tell(tool: string, given: Record<string, unknown> | string, write?: t.Write & t.Captured): Promise<string>;
     /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
     storeCore(blockId: string, content: string, policy?: t.BlockPolicy, write?: t.Write): Promise<t.Answer<t.Stored>>;
     /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */

@@ -45,6 +45,8 @@ export declare function request(method: string, path: string, body: unknown, { k
 }): Sent;
 /** The JSON of a good answer; otherwise throws what it says. @param {Answer} answer @returns {any} */
 export declare function understood(answer: Answer): any;
+/** The text of a good answer with its revisions, which are in headers; otherwise throws what the answer says. @param {Answer} answer @returns {any} */
+export declare function understoodText(answer: Answer): any;
 /** Server-sent events out of the pieces in which they come: the data of each, as JSON. */
 export declare class Events {
     #private;

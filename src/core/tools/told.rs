@@ -3,9 +3,12 @@
 
 use serde_json::{Map, Value};
 
+use super::Tool;
+use crate::error::Error;
 use crate::memory::archive::handle;
 use crate::memory::message::fence_of;
 
+use crate::policy::TEXT;
 /// Returns a result as JSON, for a tool without a text of its own.
 pub(super) fn as_json(result: &Map<String, Value>) -> String {
     Value::Object(result.clone()).to_string()
@@ -172,6 +175,51 @@ pub fn told_error(code: &str, message: &str, fields: &Map<String, Value>) -> Str
             let items: Vec<String> = items.iter().map(plain).collect();
             items.join(", ")
         }
+/// Returns the text in which a model reads the answer to a call of the named tool: the text that a
+/// dialect prescribes, or the tool's own text with a last line about the memory.
+pub fn told_answer(tool: &str, answer: &Value) -> String {
+    let Some(result) = answer["result"].as_object() else { return answer.to_string() };
+    if let Some(text) = result.get(TEXT).and_then(Value::as_str) {
+        return text.to_owned();
+    }
+    let told = Tool::by_name(tool).map_or(as_json as fn(&_) -> _, |tool| tool.card().told);
+    let mut lines = vec![told(result)];
+    lines.retain(|line| !line.is_empty());
+    lines.extend(last_line(answer));
+    lines.join("\n")
+}
+
+/// Returns the last line of an answer: the memory's revision, the used tokens of the window, and
+/// the state of the heartbeat if a chain is open or a beat would not be granted. `None` if nothing
+/// has been written yet.
+fn last_line(answer: &Value) -> Option<String> {
+    let rev = answer.get("agent_rev").or(answer.get("_rev")).and_then(Value::as_str)?;
+    let mut parts = vec![format!("rev {rev}")];
+    let tokens = &answer["tokens"];
+    if let (Some(used), Some(free)) = (tokens["occupancy"].as_u64(), tokens["free"].as_u64()) {
+        parts.push(format!("{used}/{} tokens", used + free));
+    }
+    let heartbeat = &answer["heartbeat"];
+    if let Some(depth) = heartbeat["chain_depth"].as_u64().filter(|depth| *depth > 0) {
+        parts.push(format!("beat {depth}"));
+    }
+    match (heartbeat["opportunity"].as_bool(), heartbeat["retry_after_ms"].as_u64()) {
+        (_, Some(wait)) => parts.push(format!("next beat in {wait} ms")),
+        (Some(false), None) => parts.push("no beat".to_owned()),
+        _ => {}
+    }
+    Some(format!("[{}]", parts.join(" · ")))
+}
+
+/// Returns the text in which a model reads an error: the text that a dialect prescribes, or the
+/// text of [`told_error`].
+pub fn told_refusal(error: &Error) -> String {
+    match error.fields.get(TEXT).and_then(Value::as_str) {
+        Some(text) => text.to_owned(),
+        None => told_error(error.code.text(), &error.message, &error.fields),
+    }
+}
+
         value => plain(value),
     };
     let fields = fields.iter().filter(|(name, _)| !NEEDLESS.contains(&name.as_str()));

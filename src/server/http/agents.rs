@@ -11,7 +11,7 @@ use super::body::object;
 use super::caller::{Caller, check_operator};
 use super::envelope::{call, called};
 use super::query::Query;
-use super::reply::{json_answer, made_answer, noted, with_etag};
+use super::reply::{json_answer, made_answer, noted, refusal_told, told, with_etag};
 use crate::executor::Span;
 use vctx_core::dialect::{check_tool, understood};
 use vctx_core::error::{Error, Result};
@@ -19,6 +19,7 @@ use vctx_core::ledger::note::Head;
 use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use vctx_core::tools::{
     Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool, decode_as,
+    told_answer,
 };
 use vctx_core::trust::{Follow, TraceQuery};
 
@@ -56,8 +57,18 @@ pub(super) async fn change(caller: Caller, body: Body) -> Result<Response> {
 }
 
 pub(super) async fn tool(caller: Caller, body: Body) -> Result<Response> {
+    let answered = answered(&caller, body).await;
+    match (caller.wants_text(), answered) {
+        (false, answered) => Ok(with_etag(StatusCode::OK, &answered?)),
+        (true, Ok(answer)) => Ok(told(told_answer(&caller.item, &answer), &answer)),
+        (true, Err(error)) => Ok(refusal_told(error)),
+    }
+}
+
+async fn answered(caller: &Caller, body: Body) -> Result<Value> {
     check_tool(&caller.item)?;
-    call(&caller, body, |map| understood(&caller.item, map)).await
+    let (arguments, _room) = object(body).await?;
+    called(caller, arguments, |map| understood(&caller.item, map)).await
 }
 
 /// Removes a document from the archive: `ingest_archival` with `delete`.

@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use tokio::sync::Semaphore;
 
@@ -100,6 +100,20 @@ impl FromRequestParts<Arc<Front>> for Caller {
 impl Caller {
     pub(super) fn executor(&self) -> &Executor {
         &self.front.executor
+    }
+
+    /// Whether the caller asks for the text that a model reads: `Accept` names `text/plain`, and
+    /// not JSON, which is the default.
+    pub(super) fn wants_text(&self) -> bool {
+        let accepted = self.headers.get_all(header::ACCEPT).iter();
+        let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
+        let names = |kind: &str| {
+            let named = accepted.iter().flat_map(|value| value.split(','));
+            named
+                .filter_map(|one| one.split(';').next())
+                .any(|one| one.trim().eq_ignore_ascii_case(kind))
+        };
+        names("text/plain") && !names("application/json")
     }
 
     /// Returns the parsed query string of the request; `usage` lists the known parameters.

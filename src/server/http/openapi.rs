@@ -116,7 +116,10 @@ fn responses(answers: Answers) -> Value {
     let mut content =
         if answers.lines { json!({LINES: text}) } else { json!({"application/json": object}) };
     if answers.stream {
-        content["text/event-stream"] = text;
+        content["text/event-stream"] = text.clone();
+    }
+    if answers.told {
+        content["text/plain"] = text.clone();
     }
     let answer = |description: &str| json!({"description": description, "content": content});
     let mut problem =
@@ -124,6 +127,9 @@ fn responses(answers: Answers) -> Value {
     if answers.openai {
         problem["application/json"] =
             json!({"schema": {"$ref": "#/components/schemas/OpenAIError"}});
+    }
+    if answers.told {
+        problem["text/plain"] = text;
     }
     let mut responses = json!({"200": answer("answer")});
     if answers.made {

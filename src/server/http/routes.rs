@@ -57,6 +57,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
     let under_way = Answers { under_way: true, ..Answers::default() };
     let lines = Answers { lines: true, ..Answers::default() };
     let stream = Answers { stream: true, ..Answers::default() };
+    let told = Answers { told: true, ..Answers::default() };
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
             .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})?$"}))
@@ -65,7 +66,9 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::read("/v1/agents/{agent}", "State of an agent", agents::state),
         Route::write(Method::PATCH, "/v1/agents/{agent}", "Change window, system text, encoding, limits of heartbeats, or the tools that a model sees", agents::change)
             .body_of::<PatchAgent>().access(Access::Write),
-        Route::write(Method::POST, TOOL, "Call a tool", agents::tool).body(object()),
+        Route::write(Method::POST, TOOL, "Call a tool; with `Accept: text/plain` the answer is the text that a model reads", agents::tool)
+            .body(object())
+            .answers(told),
         Route::write(Method::DELETE, "/v1/agents/{agent}/archive/{doc_id}", "Remove a document from the archive, with its chunks, vectors and edges", agents::remove_document)
             .access(Access::Write),
         Route::read("/v1/agents/{agent}/schedules", "The schedules of an agent", agents::schedules),

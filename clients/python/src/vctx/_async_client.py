@@ -1,5 +1,6 @@
 """The calls of the server, for asyncio. `_client.py` is made from this file by `unasync.py`."""
 
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -9,11 +10,11 @@ from typing import Any, Literal, Self, cast
 
 from . import types as t
 from ._paths import default_socket
-from ._problems import Problem, Unanswered
+from ._problems import Problem, Refused, RevisionStale, Unanswered
 from ._seen import BUILDS_ON_NOTHING, Seen
 from ._transport import AsyncTransport
-from ._wire import ATTEMPTS_MAX, RUN_TIMEOUT_S, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat
-from ._wire import pause_s, request, segment, told, understood, with_query
+from ._wire import ATTEMPTS_MAX, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced, fresh_key, given, may_repeat
+from ._wire import pause_s, request, segment, told, understood, understood_text, with_query
 
 
 class AsyncClient:
@@ -140,9 +141,10 @@ class AsyncClient:
         rev: str | None = None,
         timeout_s: float | None = None,
     ) -> t.Json:
-        sent = request(method, path, body, key=key, rev=rev, label=self._label)
+        accept = "text/plain" if text else "application/json"
+        sent = request(method, path, body, key=key, rev=rev, label=self._label, accept=accept)
         try:
-            return cast(t.Json, await self._patiently(sent, timeout_s))
+            return cast(t.Json, await self._patiently(sent, timeout_s, understood_text if text else understood))
         except Problem as problem:
             problem.key = key
             raise
@@ -164,10 +166,10 @@ class AsyncClient:
         unended.key = key
         raise unended
 
-    async def _patiently(self, sent: Request, timeout_s: float | None) -> Any:
+    async def _patiently(self, sent: Request, timeout_s: float | None, read: Callable[[Answer], Any]) -> Any:
         for attempt in range(1, self._attempts_max + 1):
             try:
-                return understood(await self._transport.send(sent, timeout_s))
+                return read(await self._transport.send(sent, timeout_s))
             except Problem as problem:
                 if attempt == self._attempts_max or not may_repeat(problem):
                     raise
@@ -235,14 +237,57 @@ class AsyncAgent:
         of a call that stands there already, for that one.
         """
         if rev is None and tool not in BUILDS_ON_NOTHING:
+        return cast(t.Answer[t.Json], await self._called(tool, arguments, capture, key, rev))
+
+    async def tell(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | str,
+        *,
+        capture: bool | str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> str:
+        """One tool call of a model, answered with the short text that the model reads; `arguments` may be the JSON text of the model.
+
+        The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the state is
+        read again, and the next call builds on it. Raises if no answer came, or if the same call can succeed later (`Problem.passing`).
+        """
+        if isinstance(arguments, str):
+            try:
+                parsed = json.loads(arguments)
+            except ValueError:
+                parsed = None
+            if not isinstance(parsed, dict):
+                return "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema."
+            arguments = parsed
+        try:
+            answer = await self._called(tool, arguments, capture, key, rev, text=True)
+        except Refused as problem:
+            if problem.passing or problem.status is None or problem.status >= 500:
+                raise
+            if isinstance(problem, RevisionStale):
+                await self.state()
+            return problem.system_message
+        return cast(str, answer["text"])
+
+    async def _called(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        capture: bool | str | None,
+        key: str | None,
+        rev: str | None,
+        text: bool = False,
+    ) -> t.Json:
             rev = self._seen.built_on(tool, arguments)
             rev = rev if rev is not None else await self._newest()
         path = f"{self._path}/tools/{segment(tool)}"
         captured = {"tool_call_id": capture} if isinstance(capture, str) else capture
         body = {**arguments, **given(capture=captured)}
-        answer = await self._client._json("POST", path, body, key=key or fresh_key(), rev=rev)
+        answer = await self._client._json("POST", path, body, key=key or fresh_key(), rev=rev, text=text)
         self._seen.tool(tool, arguments, answer)
-        return cast(t.Answer[t.Json], answer)
+        return answer
 
     async def store_core(
         self,
@@ -261,9 +306,9 @@ class AsyncAgent:
         arguments = given(block_id=block_id, content=content, policy=policy or None)
         return cast(t.Answer[t.Stored], await self.call("store_core", arguments, key=key, rev=rev))
 
-    async def fetch_core(self, block_id: str) -> t.Answer[t.Fetched]:
-        """Reads a block of working memory."""
-        return cast(t.Answer[t.Fetched], await self.call("fetch_core", {"block_id": block_id}))
+    async def fetch_core(self, block_id: str | None = None) -> t.Answer[t.Fetched]:
+        """Reads a block of working memory, or all blocks (`blocks` of the result)."""
+        return cast(t.Answer[t.Fetched], await self.call("fetch_core", given(block_id=block_id)))
 
     async def append_fifo(
         self,

@@ -119,10 +119,28 @@ def understood(answer: Answer) -> Any:
     except ValueError:
         body = None
     if not 200 <= answer.status < 300:
+        if _is_text(answer):
+            text = answer.body.decode(errors="replace")
+            body = {"error": answer.headers.get("x-vctx-error"), "detail": text, "system_message": text}
         raise refused(answer.status, body, _seconds(answer.headers.get("retry-after")))
     if not isinstance(body, dict):
         raise Garbled("the answer is no JSON object")
     return body
+
+
+def understood_text(answer: Answer) -> Any:
+    """The text of a good answer with its revisions, which are in headers; otherwise raises what the answer says."""
+    if not 200 <= answer.status < 300:
+        understood(answer)
+    if not _is_text(answer):
+        raise Garbled("the answer is no text")
+    rev, agent_rev = answer.headers.get("etag", "").strip('"') or None, answer.headers.get("x-vctx-agent-rev")
+    told = {"text": answer.body.decode(errors="replace"), "_rev": rev}
+    return told if agent_rev is None else {**told, "agent_rev": agent_rev, "result": {"_rev": rev}}
+
+
+def _is_text(answer: Answer) -> bool:
+    return answer.headers.get("content-type", "").partition(";")[0].strip() == "text/plain"
 
 
 def _seconds(text: str | None) -> float | None:

@@ -1,0 +1,71 @@
+//! Tests the answers to tool calls as the text that a model reads.
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::talk::{Agent, key};
+use crate::wire::Answer;
+
+/// Calls a tool with the given `Accept` header.
+async fn asked(agent: &Agent, tool: &str, accept: &str, arguments: Value) -> Answer {
+    let (path, key) = (format!("{}/tools/{tool}", agent.path()), key());
+    let headers = [("accept", accept), ("idempotency-key", &key), ("if-match", "*")];
+    agent.wire.call("POST", &path, &headers, arguments.to_string()).await
+}
+
+#[tokio::test]
+async fn a_caller_may_ask_for_the_text_that_a_model_reads() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 32_768, "You are Ada.").await;
+
+    let stored =
+        asked(&ada, "store_core", "text/plain", json!({"block_id": "b", "content": "Tea."})).await;
+    let (state, rev) = (ada.state().await, ada.revision().await);
+    let used = &state["tokens"]["occupancy"];
+    assert_eq!(stored.text, format!("Done.\n[rev {rev} · {used}/32768 tokens]"));
+    assert_eq!(stored.headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(stored.headers["etag"], format!("\"{rev}\""));
+    let fetched =
+        asked(&ada, "fetch_core", "text/plain;q=0.9, */*", json!({"block_id": "b"})).await;
+    assert!(fetched.text.starts_with("Tea.\n[rev "), "{}", fetched.text);
+    for accept in ["*/*", "application/json, text/plain, */*"] {
+        let whole = asked(&ada, "fetch_core", accept, json!({"block_id": "b"})).await;
+        assert_eq!(whole.body["result"]["content"], "Tea.", "{accept}");
+    }
+
+    let beat = asked(&ada, "record_heartbeat", "text/plain", json!({"state": "continue"})).await;
+    assert!(beat.text.contains(" tokens · beat 1"), "{}", beat.text);
+    let document = json!({"doc_id": "d", "document": "Ebb at noon."});
+    let kept = asked(&ada, "ingest_archival", "text/plain", document).await;
+    assert!(kept.text.starts_with("Archived 1 passage.\n[rev "), "{}", kept.text);
+    assert_eq!(kept.headers["x-vctx-agent-rev"], ada.revision().await);
+    assert_ne!(kept.headers["etag"], format!("\"{}\"", ada.revision().await));
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_dialect_have_their_own_texts() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 32_768, "You are Ada.").await;
+    ada.done("store_core", &json!({"block_id": "b", "content": "Tea."})).await;
+
+    let missing = asked(&ada, "fetch_core", "text/plain", json!({"block_id": "c"})).await;
+    assert_eq!(
+        (missing.status, &missing.headers["x-vctx-error"]),
+        (404, &"BLOCK_NOT_FOUND".parse().unwrap())
+    );
+    assert!(missing.text.starts_with("Error BLOCK_NOT_FOUND: no such block"), "{}", missing.text);
+    assert!(missing.text.ends_with("(blocks: b)"), "{}", missing.text);
+    let unknown = asked(&ada, "fetch_cor", "text/plain", json!({})).await;
+    assert!(unknown.text.starts_with("Error TOOL_NOT_FOUND: "), "{}", unknown.text);
+    let again = asked(&ada, "fetch_core", "application/json", json!({"block_id": "c"})).await;
+    again.refused(404, "BLOCK_NOT_FOUND");
+
+    let view = json!({"command": "view", "path": "/memories/b"});
+    let viewed = asked(&ada, "memory", "text/plain", view).await;
+    assert_eq!(viewed.text, "Here's the content of /memories/b with line numbers:\n     1\tTea.");
+    let view = json!({"command": "view", "path": "/memories/c"});
+    let refused = asked(&ada, "memory", "text/plain", view).await;
+    assert_eq!(refused.text, "The path /memories/c does not exist. Please provide a valid path.");
+}
