@@ -238,7 +238,7 @@ impl Bridge {
             Ok(answer) => {
                 revisions.note(&answer, document.as_deref());
                 let revision = text(&answer, "_rev");
-                for id in blocks.iter().chain(&current::renamed(&answer)) {
+                for id in blocks.iter().chain(&current::listed_blocks(&answer)) {
                     revisions.note_block(id, revision.clone());
                 }
                 Ok(answer)

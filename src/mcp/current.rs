@@ -85,10 +85,14 @@ fn cut(text: &Value) -> Value {
     json!(format!("{}… ({left} more bytes: this is not the whole text)", &whole[..end]))
 }
 
-/// Returns the old and the new names of the blocks that an answer reports as renamed.
-pub(super) fn renamed(answer: &Value) -> Vec<String> {
+/// Returns the names of the blocks that an answer shows in a list: blocks with their texts, and
+/// the old and the new names of renamed blocks.
+pub(super) fn listed_blocks(answer: &Value) -> Vec<String> {
     let blocks = answer["result"]["blocks"].as_array().into_iter().flatten();
-    let names = blocks.flat_map(|block| [block["from"].as_str(), block["to"].as_str()]);
+    let names = blocks.flat_map(|block| {
+        let shown = block["block_id"].as_str().filter(|_| block["content"].is_string());
+        [shown, block["from"].as_str(), block["to"].as_str()]
+    });
     names.flatten().map(str::to_owned).collect()
 }
 
@@ -107,7 +111,10 @@ pub(super) fn of_nobody(understood: Option<&Translated>) -> Result<Value, Proble
         Problem::refused(404, &body, None)
     };
     let result = match call {
-        Some(Call::FetchCore(fetch)) => return Err(no_block(&fetch.block_id)),
+        Some(Call::FetchCore(fetch)) => match &fetch.block_id {
+            Some(id) => return Err(no_block(id)),
+            None => json!({"blocks": [], "_rev": ""}),
+        },
         Some(Call::ViewCore(view)) => match &view.place {
             MemoryPath::Named(id) => return Err(no_block(id)),
             MemoryPath::Root => json!({"blocks": []}),

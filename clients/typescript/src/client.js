@@ -156,7 +156,7 @@ export class Client {
    * A call with its attempts; used by the handles.
    *
    * @internal
-   * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write} [write] @returns {Promise<any>}
+   * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write & {text?: boolean}} [write] @returns {Promise<any>}
    */
   async json(method, path, body, { key, rev, signal, timeoutMs, text = false } = {}) {
     const accept = text ? "text/plain" : "application/json";
@@ -269,7 +269,7 @@ export class Agent {
     return this.call("store_core", { block_id: blockId, content, policy }, write);
   }
 
-  /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
+  /** Reads a block of working memory, or all blocks (`blocks` of the result). @param {string} [blockId] @returns {Promise<t.Answer<t.Fetched>>} */
   fetchCore(blockId) {
     return this.call("fetch_core", { block_id: blockId });
   }

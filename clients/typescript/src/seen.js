@@ -81,6 +81,7 @@ export class Seen {
     // The `_rev` of an answer about a document is the document's revision.
     const revision = answer.agent_rev ?? answer._rev;
     if (typeof revision !== "string" || revision === "") return;
+    if (tool === "fetch_core" && given.block_id === undefined) return this.state({ _rev: revision });
     this.memory = revision;
     this.#core ??= revision;
     const block = blockOf(tool, given);

@@ -107,8 +107,8 @@ export declare class Agent {
     tell(tool: string, given: Record<string, unknown> | string, write?: t.Write & t.Captured): Promise<string>;
     /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
     storeCore(blockId: string, content: string, policy?: t.BlockPolicy, write?: t.Write): Promise<t.Answer<t.Stored>>;
-    /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
-    fetchCore(blockId: string): Promise<t.Answer<t.Fetched>>;
+    /** Reads a block of working memory, or all blocks (`blocks` of the result). @param {string} [blockId] @returns {Promise<t.Answer<t.Fetched>>} */
+    fetchCore(blockId?: string): Promise<t.Answer<t.Fetched>>;
     /**
      * Appends a message to the queue; if the window would overflow, evicts the oldest messages in the same transaction.
      *

@@ -249,6 +249,8 @@ export interface Fetched extends Stored {
   content: string;
   role: string;
   pinned: boolean;
+  /** All blocks, if no block was named. */
+  blocks?: Json[];
 }
 
 export interface Appended {

@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 use super::Tool;
 use crate::error::Error;
 use crate::memory::archive::handle;
+use crate::memory::markup;
 use crate::memory::message::fence_of;
-
 use crate::policy::TEXT;
+
 /// Returns a result as JSON, for a tool without a text of its own.
 pub(super) fn as_json(result: &Map<String, Value>) -> String {
     Value::Object(result.clone()).to_string()
@@ -28,6 +29,16 @@ pub(super) fn number(result: &Map<String, Value>, name: &str) -> u64 {
 pub(super) fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{ending}")
+}
+
+/// Returns the texts of blocks, each enclosed as in the window, so that no text forges a block.
+pub(super) fn blocks(blocks: &[Value]) -> String {
+    let field = |block: &Value, name: &str| block[name].as_str().unwrap_or_default().to_owned();
+    let lines = blocks.iter().map(|one| {
+        let (id, content) = (field(one, "block_id"), field(one, "content"));
+        format!("<block id=\"{id}\">\n{}\n</block>", markup::escaped(&content))
+    });
+    lines.collect::<Vec<String>>().join("\n")
 }
 
 /// Returns the texts of recalled messages: a line with the day for all results of a day, then
@@ -164,17 +175,6 @@ fn set_apart(one: &Value, what: &str, text: &str) -> String {
     format!("[{what} {id}; not said by the user]\n{text}\n[end of output {id}]")
 }
 
-/// Attributes of errors that the message of the error already names, or that only programs need.
-const NEEDLESS: [&str; 4] = ["field", "system_message", "occupancy", "max"];
-
-/// Returns the text in which a model reads an error: the code, what was wrong, and the values that
-/// the model needs for its next call.
-pub fn told_error(code: &str, message: &str, fields: &Map<String, Value>) -> String {
-    let told = |value: &Value| match value {
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
-            items.join(", ")
-        }
 /// Returns the text in which a model reads the answer to a call of the named tool: the text that a
 /// dialect prescribes, or the tool's own text with a last line about the memory.
 pub fn told_answer(tool: &str, answer: &Value) -> String {
@@ -220,6 +220,17 @@ pub fn told_refusal(error: &Error) -> String {
     }
 }
 
+/// Attributes of errors that the message of the error already names, or that only programs need.
+const NEEDLESS: [&str; 4] = ["field", "system_message", "occupancy", "max"];
+
+/// Returns the text in which a model reads an error: the code, what was wrong, and the values that
+/// the model needs for its next call.
+pub fn told_error(code: &str, message: &str, fields: &Map<String, Value>) -> String {
+    let told = |value: &Value| match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            items.join(", ")
+        }
         value => plain(value),
     };
     let fields = fields.iter().filter(|(name, _)| !NEEDLESS.contains(&name.as_str()));

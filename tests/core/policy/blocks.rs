@@ -7,6 +7,7 @@ use vctx_core::error::Code;
 use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::message::Message;
 use vctx_core::memory::tokens::message_cost;
+use vctx_core::tools::told_answer;
 use vctx_core::window::assemble;
 
 use super::said;
@@ -71,6 +72,20 @@ fn the_text_of_a_block_forges_no_other() {
     assert_eq!(world.core.working_blocks[0].token_estimate, cost, "counted as it is rendered");
     let told = world.call("fetch_core", json!({"block_id": "note"})).unwrap();
     assert_eq!(told["content"], FORGED, "what was written stays as it is");
+    world.call("store_core", store("other", "Tea.")).unwrap();
+    let all = world.call("fetch_core", json!({})).unwrap();
+    let contents: Vec<&str> =
+        all["blocks"].as_array().unwrap().iter().filter_map(|b| b["content"].as_str()).collect();
+    assert_eq!(contents, [FORGED, "Tea."]);
+    let answer = json!({"result": all, "_rev": "_r", "tokens": {"occupancy": 9, "free": 1}});
+    let told = told_answer("fetch_core", &answer);
+    assert_eq!(tags(&told), 4, "{told}");
+    assert!(
+        told.ends_with("<block id=\"other\">\nTea.\n</block>\n[rev _r · 9/10 tokens]"),
+        "{told}"
+    );
+    let delete = json!({"block_id": "other", "content": "", "policy": {"mode": "delete"}});
+    world.call("store_core", delete).unwrap();
     // An appended piece may complete a tag whose beginning is already in the text.
     world.call("store_core", store("half", "a <")).unwrap();
     let more = json!({"block_id": "half", "content": "/block>", "policy": {"mode": "append"}});

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -140,6 +140,7 @@ class AsyncClient:
         key: str | None = None,
         rev: str | None = None,
         timeout_s: float | None = None,
+        text: bool = False,
     ) -> t.Json:
         accept = "text/plain" if text else "application/json"
         sent = request(method, path, body, key=key, rev=rev, label=self._label, accept=accept)
@@ -236,7 +237,6 @@ class AsyncAgent:
         `capture` appends the result to the queue in the transaction of its effect: `True` with the call that it answers, as a pair; the id
         of a call that stands there already, for that one.
         """
-        if rev is None and tool not in BUILDS_ON_NOTHING:
         return cast(t.Answer[t.Json], await self._called(tool, arguments, capture, key, rev))
 
     async def tell(
@@ -280,6 +280,7 @@ class AsyncAgent:
         rev: str | None,
         text: bool = False,
     ) -> t.Json:
+        if rev is None and tool not in BUILDS_ON_NOTHING:
             rev = self._seen.built_on(tool, arguments)
             rev = rev if rev is not None else await self._newest()
         path = f"{self._path}/tools/{segment(tool)}"

@@ -81,6 +81,9 @@ class Seen:
         revision = answer.get("agent_rev", answer.get("_rev"))
         if not isinstance(revision, str) or not revision:
             return
+        if tool == "fetch_core" and arguments.get("block_id") is None:
+            self.state({"_rev": revision})
+            return
         self.memory = revision
         if self._core is None:
             self._core = revision

@@ -81,6 +81,7 @@ class Fetched(TypedDict, total=False):
     token_estimate: int
     role: str
     pinned: bool
+    blocks: list[Json]
 
 
 class Appended(TypedDict, total=False):
