@@ -59,6 +59,15 @@ fn fact(answer: &Value) -> String {
     let mut parts = vec![format!("content words: {}", output::texts(&answer["words"]))];
     let said: Vec<Vec<String>> = output::list(answer, "/said").iter().map(message_lines).collect();
     parts.push(section("said by", &["seq", "when", "who", "how", "now", "text"], &[0], &said));
+    if answer["nearest"].is_array() {
+        let nearest: Vec<Vec<String>> = output::list(answer, "/nearest").iter().map(near).collect();
+        parts.push(section(
+            "no message holds all of these words; nearest",
+            &["seq", "when", "who", "text"],
+            &[0],
+            &nearest,
+        ));
+    }
     let spans: Vec<Vec<String>> = output::list(answer, "/texts").iter().map(span).collect();
     parts.push(section(
         "lived in",
@@ -104,6 +113,12 @@ fn message_lines(row: &Value) -> Vec<String> {
         if row["kind"] == "copy" { format!("{} (copy)", field("/role")) } else { field("/role") };
     let text = output::cell(&field("/text"), output::CELL_CHARS_MAX);
     vec![field("/seq"), field("/created_at"), who, field("/says").replace('_', " "), now, text]
+}
+
+fn near(row: &Value) -> Vec<String> {
+    let field = |name: &str| output::field(row, name);
+    let text = output::cell(&field("/text"), output::CELL_CHARS_MAX);
+    vec![field("/seq"), field("/created_at"), field("/role"), text]
 }
 
 /// Maximum number of characters of an eviction's id in a table.
@@ -278,6 +293,16 @@ mod tests {
             back(&json!({"why": "no message says it"})),
             "no call brings the fact back: no message says it"
         );
+    }
+
+    #[test]
+    fn words_that_no_message_holds_are_told_with_the_nearest_messages() {
+        let answer = json!({"words": ["berth", "15"], "said": [], "nearest": [
+            {"seq": 3, "created_at": "t", "role": "user", "text": "14 for a berth"}],
+            "back": {"in_window": false, "why": "no message says it"}});
+        let text = fact(&answer);
+        assert!(text.contains("no message holds all of these words; nearest:\n"), "{text}");
+        assert!(text.contains("3  t     user  14 for a berth"), "{text}");
     }
 
     #[test]

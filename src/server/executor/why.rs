@@ -31,6 +31,11 @@ const WHY_PROMPTS_MAX: u64 = 20_000;
 /// Maximum number of turn ranges in one answer.
 const WHY_RANGES_MAX: usize = 200;
 
+/// Maximum number of nearest messages that an answer shows if no message contains the fact.
+const WHY_NEAREST_MAX: usize = 5;
+/// Number of characters that the note of an answer shows of each nearest message.
+const WHY_NOTE_CHARS: usize = 60;
+
 /// A message that may contain the fact.
 struct FactMessage {
     row: SaidRow,
@@ -52,7 +57,7 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let fact = Fact::parse(text)?;
         let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
-        let said = self.messages_with(&scope, &core, &fact).await?;
+        let (said, nearest) = self.messages_with(&scope, &core, &fact).await?;
         let (spans, texts_whole) = self.lives(&scope, &fact).await?;
         let mut marks =
             self.kernel.read(|ro| store::marks(ro, &scope, from_turn, WHY_PROMPTS_MAX + 1)).await?;
@@ -67,22 +72,30 @@ impl Executor {
             ranges.truncate(WHY_RANGES_MAX);
         }
         let shown: Vec<Value> = said.iter().map(|one| self.entry_of(one, &core, &fact)).collect();
+        let nearest: Vec<Value> =
+            nearest.iter().map(|one| self.entry_of(one, &core, &fact)).collect();
+        let is_said = said.iter().any(|one| one.says.is_some());
         let scanned = core.queue.next_seq.saturating_sub(1).min(WHY_SCAN_ROWS);
-        Ok(json!({"agent": scope.agent(), "text": text, "words": fact.words(), "said": shown,
+        let mut answer = json!({"agent": scope.agent(), "text": text, "words": fact.words(), "said": shown,
             "searched": {"newest_messages": scanned, "of": core.queue.next_seq - 1},
             "texts": spans, "texts_whole": texts_whole, "prompts": {"held": ranges, "from_turn": from_turn,
                 "next_turn": next_turn, "turns": core.turns},
-            "back": self.back(&scope, &core, &fact, &said).await?}))
+            "back": self.back(&scope, &core, &fact, &said).await?});
+        if !is_said {
+            answer["note"] = note_of(&nearest).into();
+            answer["nearest"] = nearest.into();
+        }
+        Ok(answer)
     }
 
     /// Returns the messages that contain the fact: exact matches first, and among equals the oldest
-    /// first.
+    /// first. If no message contains the fact, also returns the best results of a search for it.
     async fn messages_with(
         &self,
         scope: &Scope,
         core: &Core,
         fact: &Fact,
-    ) -> Result<Vec<FactMessage>> {
+    ) -> Result<(Vec<FactMessage>, Vec<FactMessage>)> {
         let now_ms = self.kernel.clock.unix_ms();
         let found = self.recall(scope, fact.query.clone(), 0..0, now_ms).await?;
         let ids: Vec<String> = found.hits.iter().map(|hit| hit.id.clone()).collect();
@@ -93,18 +106,26 @@ impl Executor {
                 store::says(&self.kernel.ro, scope, fact.plain(), fact.words(), &ids, before)
             })
             .await?;
-        let mut all: Vec<FactMessage> = Vec::new();
+        let (mut all, mut nearest): (Vec<FactMessage>, Vec<FactMessage>) = Default::default();
         for row in rows.said.into_iter().chain(rows.found) {
             let says = fact.said_in(&row.message.content);
             let known = all.iter().any(|one| one.row.message.key == row.message.key);
-            if known || (says.is_none() && row.message.expired_at.is_none()) {
+            if known {
                 continue;
             }
             let rank = ids.iter().position(|id| *id == row.message.key).map(|at| at + 1);
-            all.push(FactMessage { row, says, rank });
+            let is_near = says.is_none() && row.message.expired_at.is_none();
+            let list = if is_near { &mut nearest } else { &mut all };
+            list.push(FactMessage { row, says, rank });
         }
         all.sort_by_key(|one| (one.says.is_none(), one.says, one.row.message.seq));
-        Ok(all)
+        if all.iter().any(|one| one.says.is_some()) {
+            nearest.clear();
+        }
+        nearest.retain(|one| one.rank.is_some());
+        nearest.sort_by_key(|one| one.rank);
+        nearest.truncate(WHY_NEAREST_MAX);
+        Ok((all, nearest))
     }
 
     /// Returns a message with the fact, as JSON that says whether it was evicted, copied or
@@ -290,4 +311,19 @@ fn command(scope: &Scope, call: &Value) -> String {
     let quoted = call["arguments"].to_string().replace('\'', "'\\''");
     let tool = call["tool"].as_str().unwrap_or_default();
     format!("vctx tool {tool} --agent {} --args '{quoted}'", scope.agent())
+}
+
+/// Returns the sentence that says that no message contains the fact, with the nearest messages.
+fn note_of(nearest: &[Value]) -> String {
+    let none = "no message holds all of these words";
+    let line = |one: &Value| {
+        let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        let beginning: String = text("text").chars().take(WHY_NOTE_CHARS).collect();
+        let day: String = text("created_at").chars().take_while(|c| *c != 'T').collect();
+        format!("#{} {day} {beginning}", one["seq"])
+    };
+    match nearest.iter().map(line).collect::<Vec<String>>() {
+        lines if lines.is_empty() => none.to_owned(),
+        lines => format!("{none}; nearest: {}", lines.join("; ")),
+    }
 }

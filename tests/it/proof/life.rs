@@ -111,6 +111,17 @@ async fn the_life_of_a_fact_is_what_the_prompts_held_and_its_command_brings_it_b
     assert!(later["prompts"]["held"][0]["turns"][0].as_u64() >= Some(41), "{:#}", later["prompts"]);
     let nothing = agent.wire.get(&path("text=walrus%20number%209")).await.ok();
     assert_eq!((&nothing["said"], &nothing["back"]["call"]), (&json!([]), &Value::Null));
+    let none = "no message holds all of these words";
+    assert!(nothing["note"].as_str().is_some_and(|note| note.starts_with(none)), "{nothing:#}");
+    let near = agent.wire.get(&path("text=walrus%20berth")).await.ok();
+    assert_eq!(near["said"], json!([]));
+    let nearest = &near["nearest"][0];
+    assert!(nearest["seq"].is_u64() && nearest["created_at"].is_string(), "{nearest}");
+    assert!(nearest["text"].as_str().is_some_and(|text| text.contains("berth")), "{nearest}");
+    let note = near["note"].as_str().expect("a sentence");
+    let start = format!("no message holds all of these words; nearest: #{} 20", nearest["seq"]);
+    assert!(note.starts_with(&start), "{note}");
+    assert_eq!((&life["nearest"], &life["note"]), (&Value::Null, &Value::Null));
     agent.wire.get(&path("text=%20")).await.refused(400, "INVALID_ARGUMENT");
     agent.wire.get(&path("text=a&turn=1")).await.refused(400, "INVALID_ARGUMENT");
 
