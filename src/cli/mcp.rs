@@ -52,6 +52,10 @@ pub struct Mcp {
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 
+    /// Show all tools of the dialect, also those that few models need
+    #[arg(long)]
+    all_tools: bool,
+
     /// Tokens of the window of a new agent
     #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS, value_parser = clap::value_parser!(u64).range(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX))]
     context_window: u64,
@@ -80,6 +84,7 @@ pub async fn run(mcp: Mcp) -> Result<(), Failure> {
     let settings = Settings {
         agent: mcp.agent,
         dialect: mcp.dialect,
+        all_tools: mcp.all_tools,
         context_window: mcp.context_window,
         socket: mcp.socket.map_or_else(paths::default_socket, args::absolute),
         data_dir: mcp.data_dir.map(args::absolute),

@@ -43,6 +43,8 @@ pub struct Settings {
     pub agent: String,
     /// The dialect of the agent's tools.
     pub dialect: Dialect,
+    /// Whether clients see all tools of the dialect.
+    pub all_tools: bool,
     /// Window of a new agent in tokens.
     pub context_window: u64,
     /// Socket on which the server listens.
@@ -58,9 +60,8 @@ pub struct Bridge {
     pub(super) settings: Settings,
     start: Start,
     client: Client,
-    /// Each MCP call holds this lock, so that the calls of one MCP connection run one after
-    /// another. Parallel calls would build on the same revision, and the server could then refuse
-    /// all but one of them.
+    /// Each MCP call holds this lock, so that the calls of a connection run one after another.
+    /// Parallel calls would build on one revision, and the server could refuse all but one.
     revisions: Mutex<LastRevisions>,
     places: Semaphore,
 }

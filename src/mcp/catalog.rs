@@ -7,10 +7,17 @@ use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value};
 
 use vctx_core::dialect::{Dialect, OfferedTool, without_descriptions};
+use vctx_core::tools::Tool;
 
-/// Returns the tools of a dialect in the format of an answer to `tools/list`.
-pub fn listed(dialect: Dialect) -> Vec<Listed> {
-    dialect.tools().into_iter().map(entry).collect()
+/// Returns the tools of a dialect in the format of an answer to `tools/list`; without `all`, leaves
+/// out the tools that a client sees only on request.
+pub fn listed(dialect: Dialect, all: bool) -> Vec<Listed> {
+    let tools = dialect.tools().into_iter();
+    tools.filter(|tool| all || !is_on_request(tool)).map(entry).collect()
+}
+
+fn is_on_request(tool: &OfferedTool) -> bool {
+    Tool::by_name(tool.name).is_ok_and(|tool| tool.card().on_request)
 }
 
 fn entry(tool: OfferedTool) -> Listed {
@@ -40,7 +47,7 @@ mod tests {
     #[test]
     fn every_tool_is_shown_whole() {
         for dialect in Dialect::ALL {
-            for tool in listed(*dialect) {
+            for tool in listed(*dialect, true) {
                 let hints = tool.annotations.clone().unwrap();
                 let given = [
                     hints.read_only_hint,

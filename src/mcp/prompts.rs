@@ -14,8 +14,7 @@ const VCTX: &str = "\
 A memory that outlives the conversation. Blocks of core memory stay in view: read them with fetch_core, keep facts, preferences and \
 plans there with store_core. Messages go into a queue with append_fifo; when the window fills, the oldest move to recall storage and \
 nothing is lost: search_recall finds them by their words, and write_recall keeps there what may be needed later but not now. Documents \
-go into the archive with ingest_archival, and search_archival finds their passages; an answer that rests on them says so in append_fifo by `cites`, and \
-trace_memory follows what is joined: citations, sources, what was said around a message.";
+go into the archive with ingest_archival, and search_archival finds their passages; an answer that rests on them says so in append_fifo by `cites`.";
 
 /// Instructions for a model with MemGPT's tools.
 const MEMGPT: &str = "\

@@ -79,7 +79,8 @@ impl ServerHandler for Handler {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(listed(self.bridge.settings.dialect)))
+        let settings = &self.bridge.settings;
+        Ok(ListToolsResult::with_all_items(listed(settings.dialect, settings.all_tools)))
     }
 
     async fn call_tool(

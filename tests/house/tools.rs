@@ -19,10 +19,8 @@ const TOOL: Tool = Tool::TraceMemory;
 /// The name of the Rust type of `TOOL`.
 const TYPE: &str = "TraceMemory";
 /// `(file, why)`: other files that may name the tool `TOOL`.
-const OTHERS: &[(&str, &str)] = &[
-    ("src/mcp/prompts.rs", "instructions for a model name the tools of a dialect in prose"),
-    ("src/server/executor/why.rs", "the life of a fact proposes a call of it"),
-];
+const OTHERS: &[(&str, &str)] =
+    &[("src/server/executor/why.rs", "the life of a fact proposes a call of it")];
 
 fn own_file(tool: Tool) -> String {
     format!("src/core/tools/{}.rs", tool.spec().name)

@@ -78,8 +78,14 @@ async fn a_client_that_sends_everything_with_each_request_is_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tools_are_those_of_the_server_with_all_hints() {
     let home = Home::new();
-    let mut line = Line::initialized(&home, &[]).await;
+    let mut usual = Line::initialized(&home, &[]).await;
+    let nine = usual.ask("tools/list", json!({})).await["result"]["tools"].clone();
+    usual.leave().await;
+    let mut line = Line::initialized(&home, &["--all-tools"]).await;
     let listed = line.ask("tools/list", json!({})).await["result"]["tools"].clone();
+    let mut all_but_one = names(&listed);
+    assert_eq!(all_but_one.pop().as_deref(), Some("trace_memory"));
+    assert_eq!(names(&nine), all_but_one);
     assert_eq!(Servers::of(&home).ids().len(), 0, "a list needs no server");
     let _server = home.serve().await;
     let path = "/v1/tools?profile=compact";
@@ -105,7 +111,7 @@ async fn the_tools_are_those_of_the_server_with_all_hints() {
 async fn every_tool_answers_in_the_form_it_announces() {
     let home = Home::new();
     let _server = home.serve().await;
-    let mut line = Line::initialized(&home, &["--agent", "ada"]).await;
+    let mut line = Line::initialized(&home, &["--agent", "ada", "--all-tools"]).await;
     let listed = line.ask("tools/list", json!({})).await["result"]["tools"].clone();
     for tool in listed.as_array().expect("tools") {
         let name = tool["name"].as_str().expect("a name");

@@ -117,6 +117,8 @@ pub struct Card {
     /// Whether a chat offers the tool by default. Not every tool is offered, because schemas take
     /// room in the window.
     pub in_chat: bool,
+    /// Whether an MCP client sees the tool only if it asks for all tools.
+    pub on_request: bool,
     /// Whether the `memory` tool of Anthropic's dialect replaces this tool.
     pub of_blocks: bool,
     /// Example arguments (JSON) for the command line.
@@ -136,6 +138,7 @@ impl Card {
         destructive: false,
         idempotent: false,
         in_chat: false,
+        on_request: false,
         of_blocks: false,
         example: "{}",
         result: &[],

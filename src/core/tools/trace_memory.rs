@@ -72,6 +72,7 @@ impl Arguments for TraceMemory {
             ("tokens_added", "integer", ADDED),
             ("next_page_token", "string?", NEXT),
         ],
+        on_request: true,
         told: told::traced,
         ..Card::NEW
     };
