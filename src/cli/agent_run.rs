@@ -92,6 +92,9 @@ pub async fn follow(
         return output::value(&json!({"type": "end", "end": end}));
     }
     printer.rest(&end)?;
+    for warning in output::list(&end, "/warnings").iter().filter_map(Value::as_str) {
+        output::line(&format!("warning: {}", output::printable(warning)))?;
+    }
     output::line(&summary(&end))
 }
 

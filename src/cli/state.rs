@@ -75,6 +75,8 @@ pub fn picture(state: &Value) -> String {
         field("/chain/head")
     ));
     lines.extend(blocks(state));
+    let warnings = output::list(state, "/warnings").iter().filter_map(Value::as_str);
+    lines.extend(warnings.map(|text| format!("\nwarning: {}", output::printable(text))));
     let summary = field("/summary/content");
     if !summary.is_empty() {
         lines.push(format!(

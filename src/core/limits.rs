@@ -22,6 +22,11 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub const KEY_BYTES_MAX: usize = 256;
 /// Smallest window of an agent, in tokens. It has room for a pressure notice and one message.
 pub const WINDOW_TOKENS_MIN: u64 = 256;
+/// Share of the window, in percent, that the fixed sections (system text, tools, blocks, notices
+/// and clock) should leave for the conversation. If they leave less, the agent's state and the
+/// result of a run have a warning. With less than half of the window, no eviction reaches its
+/// target.
+pub const CONVERSATION_PERCENT_MIN: u64 = 50;
 /// Largest window of an agent, in tokens.
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
 /// Default of `core.blocks_bytes_max`, the maximum length of the texts of all blocks of an agent

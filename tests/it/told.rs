@@ -69,3 +69,29 @@ async fn a_refusal_and_a_dialect_have_their_own_texts() {
     let refused = asked(&ada, "memory", "text/plain", view).await;
     assert_eq!(refused.text, "The path /memories/c does not exist. Please provide a valid path.");
 }
+
+#[tokio::test]
+async fn a_window_too_small_for_its_fixed_part_is_told_at_creation_and_change() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let wire = home.wire("vctx.sock");
+    let long = "Be kind. ".repeat(80);
+    let body = json!({"context_window": 400, "system": long});
+    let made = wire.put("/v1/agents/ada", &body).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let warning = made.body["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains(" of 400 tokens (system "), "{warning}");
+    let ada = Agent::at(wire, "ada");
+    let change = |window: u64| {
+        let (path, body) = (ada.path(), json!({"context_window": window}).to_string());
+        let headers = [("idempotency-key", key()), ("if-match", "*".to_owned())];
+        let wire = ada.wire.again();
+        async move {
+            let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+            wire.call("PATCH", &path, &headers, body).await.ok()
+        }
+    };
+    assert_eq!(change(8_192).await["warnings"], Value::Null);
+    assert!(change(500).await["warnings"][0].is_string());
+    assert!(ada.state().await["warnings"][0].is_string());
+}

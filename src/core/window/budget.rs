@@ -7,6 +7,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::working::count_block;
 use super::{Section, summary};
+use crate::limits::CONVERSATION_PERCENT_MIN;
 use crate::memory::core::{Core, TokenBudget};
 use crate::memory::markup::has_block_markup;
 use crate::memory::tokens::TokenCounter;
@@ -95,6 +96,26 @@ pub fn tokens(core: &Core) -> Tokens {
     let sections = Section::ALL.map(|section| (section.spec().tokens)(core));
     let occupancy = sections.iter().sum();
     Tokens { sections, free: core.token_budget.max.saturating_sub(occupancy), occupancy }
+}
+
+/// Returns a warning with the numbers if the fixed sections leave less of the window for the
+/// conversation than [`CONVERSATION_PERCENT_MIN`]; `None` if they leave enough.
+pub fn narrow_window(core: &Core) -> Option<String> {
+    let (now, window) = (tokens(core), core.token_budget.max);
+    let moving = [Section::Queue, Section::Summary];
+    let fixed = now.without(&moving);
+    let left = window.saturating_sub(fixed);
+    if left * 100 >= window * CONVERSATION_PERCENT_MIN {
+        return None;
+    }
+    let sections = Section::ALL.into_iter();
+    let parts = sections.filter(|section| !moving.contains(section) && now[*section] > 0);
+    let parts = parts.map(|section| format!("{} {}", section.name(), now[section]));
+    let parts = parts.collect::<Vec<String>>().join(", ");
+    let enough = fixed * 100 / (100 - CONVERSATION_PERCENT_MIN);
+    Some(format!(
+        "the fixed part takes {fixed} of {window} tokens ({parts}), so only {left} are left for the conversation: use a window of {enough} tokens or more, or shorten the fixed part"
+    ))
 }
 
 /// Counts the tokens of a core's texts again. The core does not contain the messages of the queue,

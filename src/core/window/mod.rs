@@ -16,8 +16,8 @@ mod working;
 
 pub use assemble::{Window, assemble};
 pub use budget::{
-    OLD_SUMMARY_PERCENT, Pressure, Tokens, budget_for, escape_old, pressure, recount,
-    summary_tokens_max, summary_tokens_min, tokens,
+    OLD_SUMMARY_PERCENT, Pressure, Tokens, budget_for, escape_old, narrow_window, pressure,
+    recount, summary_tokens_max, summary_tokens_min, tokens,
 };
 pub use clock::opening_tokens;
 pub use evict::{Bounds, Plan, QueueItem, allowed_cuts, plan};

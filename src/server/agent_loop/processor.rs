@@ -19,9 +19,10 @@ use vctx_base::clock;
 use vctx_core::dialect::{Dialect, Translated};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::capture::Capture;
-use vctx_core::memory::core::Offered;
+use vctx_core::memory::core::{Core, Offered};
 use vctx_core::memory::run::RunReason;
 use vctx_core::tools::{Call, EndRun, HoldRun};
+use vctx_core::window::narrow_window;
 
 /// Settings of the agent loop.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ impl Processor {
             Ok(reason) => {
                 let end = walk.end(reason);
                 self.close(&request, &owner, &end).await?;
-                Ok(end)
+                Ok(RunEnd { warnings: toolbox.warnings, ..end })
             }
             Err(error) => {
                 // The run's recorded steps stay, so that the same request can continue the run
@@ -127,7 +128,10 @@ impl Processor {
     async fn toolbox(&self, request: &RunRequest) -> Result<Toolbox> {
         let (core, _) = self.executor.peek(&request.principal, &request.agent, "").await?;
         let counter = self.executor.counter(core.encoding);
-        Toolbox::of(self, request, &*counter)
+        let mut toolbox = Toolbox::of(self, request, &*counter)?;
+        let with_tools = Core { reserved: Some(toolbox.offered()), ..(*core).clone() };
+        toolbox.warnings.extend(narrow_window(&with_tools));
+        Ok(toolbox)
     }
 
     /// Takes the run's lease, and reserves tokens for the tools of the run. Waits as long as

@@ -49,5 +49,6 @@ pub(super) async fn again(
         turns: kept["turns"].as_u64().unwrap_or(0),
         last_seq,
         fault: kept["fault"].as_str().map(str::to_owned),
+        warnings: Vec::new(),
     })
 }

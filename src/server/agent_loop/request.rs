@@ -133,4 +133,8 @@ pub struct RunEnd {
     pub last_seq: u64,
     /// The model's fault that ended the run, if any.
     pub fault: Option<String>,
+    /// What somebody should know who set up the agent: that the window is too small for its fixed
+    /// part. The stored result of a run has no warnings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

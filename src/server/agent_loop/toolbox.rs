@@ -18,6 +18,8 @@ pub(super) struct Toolbox {
     pub(super) tokens: u64,
     /// SHA-256 of the serialized tool schemas; empty without tools.
     pub(super) digest: String,
+    /// Warnings about the window with these tools.
+    pub(super) warnings: Vec<String>,
     dialect: Dialect,
     /// Names of the memory tools that the run offers.
     own: Vec<&'static str>,
@@ -68,7 +70,7 @@ impl Toolbox {
             let text = receipt::canonical_json(&Value::Array(schemas.clone()));
             (tokens, digest) = (counter.count(&text), receipt::sha256(&text));
         }
-        Ok(Self { schemas, tokens, digest, dialect, own, client })
+        Ok(Self { schemas, tokens, digest, warnings: Vec::new(), dialect, own, client })
     }
 
     /// Returns the digest and tokens of the tools, as the core records them.

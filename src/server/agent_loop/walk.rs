@@ -123,6 +123,7 @@ impl<'a> Walk<'a> {
             turns: self.turns,
             last_seq,
             fault: self.fault.clone(),
+            warnings: Vec::new(),
         }
     }
 

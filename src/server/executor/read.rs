@@ -20,7 +20,7 @@ use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType, in_present_form, without_names};
 use vctx_core::tools::{NewAgent, new_core};
 use vctx_core::trust::{Principal, Scope, admit};
-use vctx_core::window::{assemble, tokens};
+use vctx_core::window::{assemble, narrow_window, tokens};
 
 /// Number of messages in the first step of a page of `/messages`.
 const MESSAGES_STEP: u64 = 32;
@@ -158,6 +158,9 @@ impl Executor {
         let mut told = state(scope, core);
         if let Some(branch) = &core.branch {
             told["branch"] = json!(branch);
+        }
+        if let Some(warning) = narrow_window(core) {
+            told["warnings"] = json!([warning]);
         }
         if let Some(recall_ttl_s) = self.retention.recall_ttl_s() {
             let before = self.retention.before(self.kernel.clock.unix_ms());

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use vctx_core::memory::core::TokenBudget;
-use vctx_core::window::{Pressure, Section, budget_for, pressure, summary_tokens_max, tokens};
+use vctx_core::window::{
+    Pressure, Section, budget_for, narrow_window, pressure, summary_tokens_max, tokens,
+};
 
 use crate::world::World;
 
@@ -40,6 +42,21 @@ fn the_account_is_reported_in_the_order_that_callers_know() {
     for list in [Section::reported().collect::<Vec<_>>(), Section::drawn().collect()] {
         assert_eq!(list.len(), Section::ALL.len());
         assert!(Section::ALL.iter().all(|section| list.contains(section)), "{list:?}");
+    }
+}
+
+#[test]
+fn a_window_too_small_for_its_fixed_part_is_told_with_the_numbers() {
+    let mut core = World::new(1_000, "Be kind.").core;
+    assert_eq!(narrow_window(&core), None);
+    let fixed = tokens(&core).occupancy;
+    core.tools.token_estimate = 500 - fixed;
+    assert_eq!(narrow_window(&core), None, "half of the window is left");
+    core.tools.token_estimate += 1;
+    let told = narrow_window(&core).expect("a warning");
+    let tools = format!("tools {}", core.tools.token_estimate);
+    for part in ["takes 501 of 1000 tokens", "only 499 are left", "1002 tokens or more", &tools] {
+        assert!(told.contains(part), "{part}: {told}");
     }
 }
 
