@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::agent_run;
+use crate::agent_upgrade;
 use crate::args;
 use crate::exit::Failure;
 use crate::output;
@@ -22,6 +23,7 @@ Examples:
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
   vctx agent patch ada --window 65536 --rev '*'
+  vctx agent upgrade --all                  agents of earlier program versions
   vctx agent run ada --message 'What do you know of me?'
   vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
@@ -67,6 +69,8 @@ enum AgentAction {
     },
     /// Events that an agent receives at set times
     Schedule(schedule::Schedule),
+    /// Move agents of earlier program versions to the form of the window that new agents have
+    Upgrade(agent_upgrade::UpgradeArguments),
     /// Change an agent's window, its form and zone, system text, encoding or limits of heartbeats
     Patch {
         name: String,
@@ -106,6 +110,7 @@ impl Agent {
             | AgentAction::List { target }
             | AgentAction::Patch { target, .. } => target,
             AgentAction::Run(asked) => &asked.target,
+            AgentAction::Upgrade(asked) => &asked.target,
         }
     }
 }
@@ -122,6 +127,7 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
         AgentAction::Run(asked) => agent_run::run(asked).await,
         AgentAction::List { target } => list(&target).await,
         AgentAction::Schedule(schedule) => schedule::run(schedule).await,
+        AgentAction::Upgrade(asked) => agent_upgrade::run(asked).await,
         AgentAction::Patch {
             name,
             window,

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod agent_run;
+pub mod agent_upgrade;
 pub mod app;
 pub mod args;
 pub mod chat;

@@ -419,6 +419,17 @@ async fn what_was_unfinished_keeps_its_messages_prompts_and_receipts_and_goes_on
     assert_eq!(is[..was.len()], was);
     home.assert_verified(SOCKET, &agent.name);
     lives_on(&home, &fixture).await;
+    for moved in [vec![agent.name.as_str()], vec![]] {
+        let (code, output, fault) = run(&home, &["agent", "upgrade", "--all", "--json"]);
+        let told: Value = serde_json::from_str(&output).expect("an answer");
+        assert_eq!(
+            (code, &told["moved"], &told["failed"]),
+            (0, &json!(moved), &json!([])),
+            "{fault}"
+        );
+        assert_eq!(agent.state().await["form"], "2");
+    }
+    home.assert_verified(SOCKET, &agent.name);
 }
 
 #[tokio::test(flavor = "multi_thread")]
