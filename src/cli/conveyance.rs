@@ -110,7 +110,11 @@ pub fn picture(answer: &Value) -> String {
     }
     match field("/weakest/term").as_str() {
         "" => lines.push("no term needs attention".into()),
-        term => lines.push(format!("weakest term {term}: {}", field("/weakest/advice"))),
+        term => {
+            let gain = answer["weakest"]["gain"].as_f64().map(|gain| format!(" (C × {gain:.2})"));
+            let (gain, advice) = (gain.unwrap_or_default(), field("/weakest/advice"));
+            lines.push(format!("weakest term {term}{gain}: {advice}"));
+        }
     }
     lines.join("\n")
 }
@@ -119,13 +123,27 @@ fn rows(answer: &Value) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (term, name) in TERMS {
         let told = &answer["terms"][term];
-        rows.push(share(term, name, told));
+        let mut row = share(term, name, told);
+        row[5] = note_of(told);
+        rows.push(row);
         rows.extend(parts(told));
     }
     let context = figure(&answer["terms"]["Ctx"]["value"]);
     rows.push(["Ctx", "mean of L I A G", &context, "", "", ""].map(str::to_owned).to_vec());
     rows
 }
+
+/// Returns what the best value of a term means, and how much it would add to C.
+fn note_of(told: &Value) -> String {
+    let good = format!("good is 1: {}", output::field(told, "/good"));
+    match told["gain"].as_f64().filter(|gain| *gain >= GAIN_TOLD_MIN) {
+        Some(gain) => format!("C × {gain:.2} if good; {good}"),
+        None => good,
+    }
+}
+
+/// Smallest factor of C that the table shows.
+const GAIN_TOLD_MIN: f64 = 1.005;
 
 /// Returns a table row for each part of a score term that has several parts.
 fn parts(told: &Value) -> Vec<Vec<String>> {

@@ -343,19 +343,24 @@ async fn searches_count_as_hits_whether_they_write_or_only_read() {
     assert_eq!(search("compass", false).await, 1);
     assert_eq!(search("compass", true).await, 1);
     assert_eq!(search("piano", true).await, 0);
+    // What is found in the window counts as found: a message, or a block without a message.
+    ada.append("user", "The lantern hangs aft.").await;
+    assert_eq!(search("lantern", true).await, 1);
+    ada.done("store_core", &json!({"block_id": "boat", "content": "The rudder is oak."})).await;
+    assert_eq!((search("rudder", true).await, search("rudder", false).await), (0, 0));
     let rate = |told: &Value| {
         let share = &told["terms"]["W"]["recall_hit_rate"];
         (share["numerator"].as_u64(), share["denominator"].as_u64())
     };
     for of in ["session", "life"] {
         let told = score(&ada, of).await;
-        assert_eq!(rate(&told), (Some(2), Some(3)), "{of}: {told:#}");
-        assert_eq!(told["terms"]["T"]["paths"]["recall"]["samples"], 3);
+        assert_eq!(rate(&told), (Some(5), Some(6)), "{of}: {told:#}");
+        assert_eq!(told["terms"]["T"]["paths"]["recall"]["samples"], 6);
         let kept = &told["terms"]["W"]["conservation"];
         assert_eq!((&kept["numerator"], &kept["value"]), (&kept["denominator"], &json!(1.0)));
     }
     let gauge = metric(&home, "metrics.sock", "vctx_recall_hit_rate").await;
-    assert_eq!(gauge, Some(2.0 / 3.0));
+    assert_eq!(gauge, Some(5.0 / 6.0));
 
     // A copy that leaves the queue does not count as lost, because the copied message stays in
     // recall storage.

@@ -167,13 +167,28 @@ fn conveyance(answer: Result<&Value, &str>) -> String {
             leaves("", answer, &mut rows);
             let inputs = table(&["input", "value"], &rows, "");
             format!(
-                "<p>C = (W·R·H / T) · Ctx^1.7 = <strong>{}</strong></p>{}<details><summary>every input</summary>{inputs}</details>",
+                "<p>C = (W·R·H / T) · Ctx^1.7 = <strong>{}</strong></p>{}{}<details><summary>every input</summary>{inputs}</details>",
                 answer["c"].as_f64().map_or("unknown so far".to_owned(), |c| format!("{c:.4}")),
+                weakest(answer),
                 terms(answer)
             )
         }
     };
     section("Conveyance", &body)
+}
+
+/// Names the weakest term, by how much C would grow with its best value, and what to do.
+fn weakest(answer: &Value) -> String {
+    let weakest = &answer["weakest"];
+    let Some(term) = weakest["term"].as_str() else { return String::new() };
+    let gain = weakest["gain"].as_f64().map(|gain| format!(" (C × {gain:.2} with its best value)"));
+    let advice = weakest["advice"].as_str().unwrap_or_default();
+    format!(
+        "<p>Weakest term: <strong>{}</strong>{}. {}</p>",
+        escaped(term),
+        gain.unwrap_or_default(),
+        escaped(advice)
+    )
 }
 
 /// Draws the terms of Conveyance, the score of a session, as bars. The term T is a cost, so less is
@@ -309,7 +324,7 @@ mod tests {
             json!({"agent": "<b>&", "context_window": 100, "chain": {"head": "ab", "length": 2}});
         let figures =
             Figures::of(&[json!({"type": "error", "ts": "t", "details": {"code": "<script>"}})]);
-        let answer = json!({"c": 0.5, "terms": {"W": {"value": null, "flags": ["x<y"]}, "R": {"value": 0.25}}});
+        let answer = json!({"c": 0.5, "weakest": {"term": "R", "gain": 4.0, "advice": "ask <again>"}, "terms": {"W": {"value": null, "flags": ["x<y"]}, "R": {"value": 0.25}}});
         let html = page(&Content {
             state: &state,
             figures: &figures,
@@ -325,6 +340,7 @@ mod tests {
             "<strong>0.5000</strong>",
             "width:25.0%",
             "x&lt;y",
+            "<strong>R</strong> (C × 4.00 with its best value). ask &lt;again&gt;",
             "does not answer",
         ] {
             assert!(html.contains(part), "{part} in {html}");

@@ -9,7 +9,7 @@ pub(super) const NOTHING_COUNTED: &str = "the term has no counts yet: use the fu
 pub fn advice(term: Term) -> &'static str {
     match term {
         Term::W => {
-            "messages without a position or searches without a result: run `vctx verify`, then check the questions"
+            "if conservation is below 1, messages have no place: run `vctx verify`; if the hit rate is low, searches found nothing: ask with fewer words, or look whether the text was ever stored (`vctx why`)"
         }
         Term::R => {
             "database requests without an answer: check vctx_store_unanswered_total and the database's own log"
@@ -30,5 +30,19 @@ pub fn advice(term: Term) -> &'static str {
         Term::G => {
             "a guard fails or a write has no audit row: run the checks in guards/ and check vctx_guard_green"
         }
+    }
+}
+
+/// Returns what the best value of the term means; the best value is 1, and for T at most 1.
+pub(super) fn good(term: Term) -> &'static str {
+    match term {
+        Term::W => "every message has a place, and every search of recall storage finds something",
+        Term::R => "the database answers every request",
+        Term::H => "every chain of heartbeats ends by the model's decision",
+        Term::T => "99 of 100 calls take at most the allowed time",
+        Term::L => "every chunk comes with evidence of late chunking",
+        Term::I => "every probe of a tier is answered",
+        Term::A => "every flush reaches its target with a summary that keeps the text",
+        Term::G => "every check passes, and every write has its audit row",
     }
 }

@@ -85,6 +85,30 @@ pub struct Score {
     pub missing: Vec<Term>,
 }
 
+impl Score {
+    /// Returns how good a term is, from 0 to 1: the term's value, and for T the allowed time as a
+    /// share of the measured time, at most 1. `None` if the term has no value.
+    pub fn worth(&self, terms: &Terms, term: Term) -> Option<f64> {
+        match term {
+            Term::T => self.time.map(|time| 1.0 / time.max(1.0)),
+            term => terms.get(term),
+        }
+    }
+
+    /// Returns the factor by which C would grow if the term were as good as possible (T: as fast as
+    /// allowed). `None` if C has no such factor, because a term is missing or zero.
+    pub fn gain(&self, terms: &Terms, term: Term) -> Option<f64> {
+        let worth = self.worth(terms, term)?;
+        match term {
+            Term::L | Term::I | Term::A | Term::G => {
+                let mean = self.ctx.filter(|mean| *mean > 0.0)?;
+                Some(((mean + (1.0 - worth) / 4.0) / mean).powf(ALPHA))
+            }
+            Term::W | Term::R | Term::H | Term::T => (worth > 0.0).then(|| 1.0 / worth),
+        }
+    }
+}
+
 /// Computes the score C. If `zero` is true, C is 0; the caller sets `zero` if a tier is down or
 /// chunks came without late-chunking evidence.
 pub fn score(terms: &Terms, zero: bool) -> Score {

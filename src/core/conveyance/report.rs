@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::advice::{NOTHING_COUNTED, advice};
+use super::advice::{NOTHING_COUNTED, advice, good};
 use super::formula::{ALPHA, Score, TIME_FLOOR, Term, score};
 use super::inputs::{Inputs, Path, PathTime, Ratio, Why};
 
@@ -76,7 +76,7 @@ fn terms(inputs: &Inputs, found: &Score) -> Value {
     let places = &inputs.places;
     let times: Map<String, Value> =
         inputs.times.iter().map(|time| (time.path.text().to_owned(), way(time))).collect();
-    json!({
+    let mut told = json!({
         "W": {"value": values.get(Term::W), "conservation": share(places.conservation()), "recall_hit_rate": share(inputs.recall_hits),
             "messages": {"stored": places.stored, "queued": places.queued, "logged": places.logged, "copies": places.copies, "expired": places.expired}},
         "R": one(Term::R, inputs.store_requests),
@@ -87,7 +87,14 @@ fn terms(inputs: &Inputs, found: &Score) -> Value {
         "A": one(Term::A, inputs.flushes),
         "G": {"value": values.get(Term::G), "guards": share(inputs.guards), "audited_writes": share(inputs.audited)},
         "Ctx": {"value": found.ctx},
-    })
+    });
+    for term in Term::ALL {
+        let entry = &mut told[term.text()];
+        entry["worth"] = json!(found.worth(&values, term));
+        entry["gain"] = json!(found.gain(&values, term));
+        entry["good"] = good(term).into();
+    }
+    told
 }
 
 fn way(time: &PathTime) -> Value {
@@ -104,10 +111,7 @@ fn way(time: &PathTime) -> Value {
 /// smaller value counts as 1.
 fn weakest(inputs: &Inputs, found: &Score) -> Value {
     let values = inputs.terms();
-    let worth = |term: Term| match term {
-        Term::T => found.time.map_or(0.0, |time| 1.0 / time.max(1.0)),
-        other => values.get(other).unwrap_or(0.0),
-    };
+    let worth = |term: Term| found.worth(&values, term).unwrap_or(0.0);
     let lowest = Term::ALL.into_iter().min_by(|a, b| worth(*a).total_cmp(&worth(*b)));
     let zero = inputs.zero.first().map(|why| match why {
         Why::TierDown(_) => Term::I,
@@ -129,5 +133,6 @@ fn weakest(inputs: &Inputs, found: &Score) -> Value {
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(path, _): (Path, f64)| path.text());
     json!({"term": term.text(), "missing": found.missing.contains(&term), "advice": advice,
+        "worth": found.worth(&values, term), "gain": found.gain(&values, term),
         "slowest_path": slowest.filter(|_| term == Term::T)})
 }

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
+pub use self::audit::found_by_search;
 use self::flush::{Flushed, Untold};
 pub use self::promote::Promotion;
 pub use self::prompt::Outcome as PromptOutcome;

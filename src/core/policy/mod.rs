@@ -17,7 +17,9 @@ mod summary;
 pub mod turn;
 mod wording;
 
-pub use draft::{Draft, Flush, Promotion, PromptOutcome, Surroundings, part_of, time_of_message};
+pub use draft::{
+    Draft, Flush, Promotion, PromptOutcome, Surroundings, found_by_search, part_of, time_of_message,
+};
 pub use forget::{
     CallPlace, ForgetAsked, ForgetFound, ForgetLook, ForgetPreview, FoundMessage, StandingMessage,
     paired_with,

@@ -14,6 +14,7 @@ use vctx_core::error::{Code, Result};
 use vctx_core::memory::change::{Change, Part};
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::tainted;
+use vctx_core::policy::found_by_search;
 use vctx_core::window::{Section, tokens};
 
 /// Returns what a call adds to the measurements. A replayed call adds only its database requests,
@@ -33,7 +34,7 @@ pub(super) fn sample(
     }
     match request.call.spec().path {
         Some(Path::Recall) => {
-            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
+            let found = body["result"].as_object().is_some_and(|r| found_by_search(r) > 0);
             sample.took = Some((Path::Recall, ms));
             sample.found = Some(found);
             // Only the answer to a change has the field `flush`, which may be null.

@@ -26,6 +26,25 @@ fn the_weakest_term_is_named_with_a_next_step() {
 }
 
 #[test]
+fn each_term_says_what_good_is_and_what_it_would_add() {
+    let inputs = healthy();
+    let (report, a) = (told(&inputs), inputs.flushes);
+    let terms = &report["terms"];
+    for term in ["W", "R", "H", "T", "L", "I", "A", "G"] {
+        let (worth, gain) = (terms[term]["worth"].as_f64(), terms[term]["gain"].as_f64());
+        assert!(worth.is_some_and(|worth| (0.0..=1.0).contains(&worth)), "{term}: {worth:?}");
+        assert!(gain.is_some_and(|gain| gain >= 1.0), "{term}: {gain:?}");
+        assert!(terms[term]["good"].as_str().is_some_and(|text| !text.is_empty()), "{term}");
+    }
+    // With the named gain, the score of better flushes is foretold.
+    let better = Inputs { flushes: Ratio::of(a.denominator, a.denominator), ..inputs };
+    let c = |report: &Map<String, Value>| report["c"].as_f64().unwrap();
+    let gain = terms["A"]["gain"].as_f64().unwrap();
+    assert!((c(&report) * gain - c(&told(&better))).abs() < 1e-12);
+    assert_eq!(report["weakest"]["gain"], gain);
+}
+
+#[test]
 fn what_makes_zero_is_named_and_what_is_missing_too() {
     let inputs = Inputs {
         zero: vec![Why::TierDown(Tier::Archival), Why::NaiveChunking],

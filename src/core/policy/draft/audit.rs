@@ -12,12 +12,12 @@ use crate::window::{Tokens, tokens};
 
 impl Draft<'_> {
     /// Updates the core's search counters if the change belongs to a recall search. Returns the
-    /// number of results, or `None` for any other call.
+    /// number of texts that were found, or `None` for any other call.
     pub(super) fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
         if !self.searched {
             return None;
         }
-        let found = result.get("results").and_then(Value::as_array).map_or(0, Vec::len);
+        let found = found_by_search(result);
         self.after.counters.recall_searches += 1;
         self.after.counters.recall_hits += u64::from(found > 0);
         Some(found)
@@ -51,6 +51,15 @@ impl Draft<'_> {
         }
         self.event(EventType::Audit, details);
     }
+}
+
+/// Returns the number of texts that a search of recall storage found: its results, and the blocks
+/// and the summary that hold its words. A page that waits for room has found its list of results.
+pub fn found_by_search(result: &Map<String, Value>) -> usize {
+    let count = |name: &str| result.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+    let waiting = result.get("paused").and(result.get("total")).and_then(Value::as_u64);
+    let waiting = usize::try_from(waiting.unwrap_or(0)).unwrap_or(usize::MAX);
+    (count("results") + count("also")).max(waiting)
 }
 
 /// Returns the name and the value of the audit field for a part of the change.
