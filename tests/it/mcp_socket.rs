@@ -299,8 +299,12 @@ async fn the_official_typescript_sdk_drives_every_tool_over_pipes_and_over_a_soc
     let sdk = sdk().expect("no MCP SDK for TypeScript; name a directory with its node_modules in VCTX_MCP_NODE_MODULES (tests/mcp/package.json)");
     let home = Home::new();
     let servers = Servers::of(&home);
-    let process =
-        listening(&home, "mcp.sock", &["--agent", "ts-socket", "--idle-exit-s", "30"]).await;
+    let process = listening(
+        &home,
+        "mcp.sock",
+        &["--agent", "ts-socket", "--idle-exit-s", "30", "--all-tools"],
+    )
+    .await;
     // Node resolves modules relative to the script, so the script is copied next to the SDK.
     let script = sdk.join("drive.mjs");
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.mjs");

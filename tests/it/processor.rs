@@ -377,6 +377,14 @@ async fn a_run_offers_five_tools_unless_it_is_told_otherwise() {
     let prompts = stage.ada.wire.get(&path).await.ok()["prompts"].clone();
     let tools = prompts[0]["offered"]["token_estimate"].as_u64().expect("tokens");
     assert!((1..=900).contains(&tools), "{tools}");
+    // A run warns if its tools leave too little of the window for the conversation.
+    let body = json!({"input": "Good morning.", "tools": ["all"]});
+    assert_eq!(stage.run(&body).await["warnings"], Value::Null);
+    let small = Agent::create(stage.ada.wire.again(), "bea", 1_200, "You are Bea.").await;
+    assert_eq!(small.state().await["warnings"], Value::Null);
+    let end = run(&small, &body, &key()).await.ok();
+    let warning = end["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains(" of 1200 tokens (system "), "{warning}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

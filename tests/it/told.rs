@@ -57,6 +57,11 @@ async fn a_refusal_and_a_dialect_have_their_own_texts() {
     );
     assert!(missing.text.starts_with("Error BLOCK_NOT_FOUND: no such block"), "{}", missing.text);
     assert!(missing.text.ends_with("(blocks: b)"), "{}", missing.text);
+    let socket = home.path("vctx.sock").display().to_string();
+    let told = home.run(&["tool", "fetch_core", "--agent", "ada", "--text", "--socket", &socket]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let lines = ["<block id=\"b\">", "Tea.", "</block>"];
+    assert!(told.starts_with(&lines.join("\n")) && told.ends_with(" tokens]\n"), "{told}");
     let unknown = asked(&ada, "fetch_cor", "text/plain", json!({})).await;
     assert!(unknown.text.starts_with("Error TOOL_NOT_FOUND: "), "{}", unknown.text);
     let again = asked(&ada, "fetch_core", "application/json", json!({"block_id": "c"})).await;

@@ -95,6 +95,6 @@ async function drive(door, transport) {
 }
 
 const [program, socket, dataDir, mcpSocket] = process.argv.slice(2);
-const args = ["mcp", "--socket", socket, "--data-dir", dataDir, "--agent", "ts-pipes", "--idle-exit-s", "30"];
+const args = ["mcp", "--socket", socket, "--data-dir", dataDir, "--agent", "ts-pipes", "--idle-exit-s", "30", "--all-tools"];
 await drive("pipes", new StdioClientTransport({ command: program, args, env: process.env }));
 await drive("socket", new SocketTransport(mcpSocket));

@@ -76,7 +76,7 @@ async def unix_transport(path):
 
 def bridge(program, socket, data_dir, agent):
     """The arguments of `vctx mcp` for an agent."""
-    return [program, "mcp", "--socket", socket, "--data-dir", data_dir, "--agent", agent, "--idle-exit-s", "30"]
+    return [program, "mcp", "--socket", socket, "--data-dir", data_dir, "--agent", agent, "--idle-exit-s", "30", "--all-tools"]
 
 
 async def drive(server, agent, mode, version):
