@@ -69,7 +69,8 @@ async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
     let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
     let scattered = "boat boat, and a boat more, blue as ever: blue blue";
-    store(&ada, &[scattered, "They took the blue boat across the bay at dawn", "A red car"]).await;
+    store(&ada, &[scattered, "They took the blue boat across the bay at dawn", "A loud song"])
+        .await;
     let aged = "FOR e IN recall_log UPDATE e WITH { logged_ms: 1 } IN recall_log RETURN NEW._key";
     assert_eq!(home.database().rows(aged, json!({})).await.len(), 3);
     let asked = json!({"query": "blue boat", "rehydrate": false});
@@ -125,7 +126,7 @@ async fn a_phrase_ranks_above_its_words_scattered_before_and_after_the_view_has_
     let scattered = "boat, boat, blue, blue";
     let phrase =
         "At dawn they took the blue boat across the bay to look for the old man and his dog";
-    store(&ada, &[phrase, scattered, "A red car", "A green door", "The tide"]).await;
+    store(&ada, &[phrase, scattered, "A loud song", "A green door", "The tide"]).await;
     let database = home.database_inside();
     for in_view in [false, true] {
         if in_view {

@@ -31,7 +31,7 @@ pub use passage::passages;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{
-    Candidate, Entries, Partner, QueueCopy, RecallHit, RecallList, RecallRows, listed,
+    Candidate, Entries, Partner, QueueCopy, RecallHit, RecallList, RecallRows, Unviewed, listed,
 };
 pub use recall_near::{RecallNear, recall_plan};
 pub use stop_words::StopWords;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::bm25;
 use super::query::{RecallMode, RecallQuery};
 use super::rank::{PARTS, RankInput, RecallEntry, ranked, repeated};
 use crate::limits::RECALL_HITS_MAX;
@@ -154,6 +155,9 @@ pub struct RecallRows {
     /// Rarity of each content word of the query; `None` for a word that the ArangoSearch view does
     /// not contain.
     pub rarity: Vec<Option<f64>>,
+    /// The agent's texts that the ArangoSearch view may not contain.
+    #[serde(default)]
+    pub unviewed: Unviewed,
     /// Passages near the question by their vectors, nearest first; empty in a search without
     /// vectors.
     #[serde(default)]
@@ -167,10 +171,43 @@ pub struct RecallRows {
     pub complete: bool,
 }
 
+/// Counts of recent entries and messages of the queue, which the ArangoSearch view may not contain.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Unviewed {
+    /// Number of positions before the queue, about as many as the view has entries of the agent.
+    pub entries: u64,
+    /// Number of the texts that the view may not contain.
+    pub texts: u64,
+    /// For each content word of the query, the number of these texts that contain the word; `None`
+    /// for 0.
+    pub holders: Vec<Option<u64>>,
+}
+
+impl RecallRows {
+    /// Returns the rarity of each content word of the query in all texts of the agent: in the
+    /// entries, whose share of texts with the word follows from the view's rarity, and in the
+    /// texts that the view may not contain. Returns `None` for a word that none of them contains.
+    fn rarities(&self) -> Vec<Option<f64>> {
+        let Unviewed { entries, texts, holders } = &self.unviewed;
+        if *texts == 0 {
+            return self.rarity.clone();
+        }
+        let (all, entries) = ((entries + texts) as f64, *entries as f64);
+        let rarity = |(at, viewed): (usize, &Option<f64>)| {
+            let held = holders.get(at).copied().flatten().unwrap_or(0) as f64;
+            let logged = viewed.map_or(0.0, |rarity| entries / rarity.exp());
+            let is_known = viewed.is_some() || held > 0.0;
+            is_known.then(|| bm25::rarity(all, held + logged))
+        };
+        self.rarity.iter().enumerate().map(rarity).collect()
+    }
+}
+
 /// Builds the result list, in which a text stands once: scored entries first, then the others
 /// of the ArangoSearch view, then the other recent entries.
 pub fn listed(query: &RecallQuery, sources: RecallRows, now_ms: u64) -> RecallList {
-    let RecallRows { view, tail, oldest_ms, weighed, rarity, near, rows, .. } = sources;
+    let rarity = sources.rarities();
+    let RecallRows { view, tail, oldest_ms, weighed, near, rows, .. } = sources;
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
     let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
     let mut similar: HashMap<u64, f64> = HashMap::new();

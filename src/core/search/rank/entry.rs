@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::days::{Day, day};
 use super::question::QuestionWords;
 use super::related::Alike;
+use super::word_vectors::Topic;
 use super::words::{Lexicon, Stem, Word, plain, word_ranges};
 use crate::search::passage::{passages, weight};
 
@@ -66,6 +67,8 @@ pub(super) struct PassageWords {
     /// Number of names in the passage that the query does not contain; 0 unless the query asks for
     /// a name.
     pub(super) names: usize,
+    /// The subject of the passage.
+    pub(super) topic: Topic,
 }
 
 /// The words of an entry, as the scorer uses them.
@@ -112,6 +115,7 @@ impl<'a> EntryWords<'a> {
                     true => names(&text[range.clone()], &asked.words),
                     false => 0,
                 },
+                topic: lexicon.topic(words.iter().map(|word| word.stem)),
                 range,
                 words,
             }

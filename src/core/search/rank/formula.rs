@@ -83,6 +83,8 @@ pub(super) enum ScorePart {
     /// speak in the first person; only in a conversation without names. Counts more if the question
     /// is about the user.
     Others,
+    /// How near the passage and the question are in meaning, by the vectors of their words.
+    Topic,
 }
 
 /// Value of [`ScorePart::Verbatim`] for an entry that consists of exactly the question's words.
@@ -95,7 +97,7 @@ pub(super) const VERBATIM_ALL: f64 = 12.0;
 pub(super) const VERBATIM_SAME: f64 = 24.0;
 
 /// Number of parts of the score.
-pub(crate) const PARTS: usize = 30;
+pub(crate) const PARTS: usize = 31;
 
 /// For each part of the score: its name in answers, its weight without vectors, and its weight with
 /// vectors.
@@ -133,6 +135,8 @@ const WEIGHTS: [(ScorePart, &str, f64, f64); PARTS] = [
     // The weights of `own` and `others` were chosen on a chat of a month (`tests/fixtures/month`).
     (ScorePart::Own, "own", 1.6, 1.0),
     (ScorePart::Others, "others", -0.7, -0.7),
+    // The weight of `topic` was chosen on the development halves, too.
+    (ScorePart::Topic, "topic", 2.5, 1.0),
 ];
 
 /// The values of all parts of the score, before weighting, for one passage.

@@ -12,6 +12,7 @@ mod passage_match;
 mod question;
 mod related;
 mod scorer;
+mod word_vectors;
 mod words;
 
 pub use days::day_of;

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use super::moment::Moment;
+use super::word_vectors::Topic;
 use super::words::{Lexicon, Stem, plain, word_ranges};
 use crate::search::stop_words::StopWords;
 
@@ -77,6 +78,8 @@ pub(super) struct QuestionWords {
     pub(super) verbatim: Vec<Stem>,
     /// The quoted parts of the question.
     pub(super) quoted: Vec<Vec<Stem>>,
+    /// The subject of the question's content words.
+    pub(super) topic: Topic,
 }
 
 /// Returns the content words of a query in lower case, each once, in order. If a query has no
@@ -214,6 +217,7 @@ impl QuestionWords {
             && !words.iter().any(|word| among(STATE_BEGINS, word));
         let is_sequence = ["in", "what", "which", "the"].iter().any(|word| pair(word, &["order"]));
         Self {
+            topic: lexicon.topic(terms.iter().map(|(stem, _)| *stem)),
             total: terms.iter().map(|(_, rarity)| rarity).sum::<f64>().max(f64::MIN_POSITIVE),
             terms,
             unknown,

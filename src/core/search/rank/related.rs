@@ -1,5 +1,5 @@
 //! Finds words that say nearly the same as a word of the question: words of the same everyday
-//! subject, parts of compound words, and words with a typing error.
+//! subject or with a near meaning, parts of compound words, and words with a typing error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -7,11 +7,12 @@ use std::sync::LazyLock;
 use frostem::{Algorithm, Stemmer};
 
 use super::question::QuestionWords;
+use super::word_vectors;
 use super::words::{Lexicon, Stem, Word};
 
 /// Degree to which a word of the same subject counts as the asked word. The degrees were chosen on
 /// the development halves of LoCoMo and BEAM-100K and on a chat of a month.
-const SAME_SUBJECT: f64 = 0.45;
+const SAME_SUBJECT: f64 = 0.5;
 /// Degree to which a compound word counts as the asked word, or a part of it as the whole.
 const COMPOUND: f64 = 0.6;
 /// Degree to which a word with one wrong, missing, additional or swapped letter counts as an asked
@@ -25,7 +26,9 @@ const REST_CHARS_MIN: usize = 3;
 const TYPO_CHARS_MIN: usize = 5;
 
 /// Maximum number of words that a search looks for in addition to the words of the query.
-const RELATED_MAX: usize = 64;
+const RELATED_MAX: usize = 96;
+/// Number of words that a search looks for because they are near in meaning to a word of the query.
+const NEAR_WORDS: usize = 10;
 
 /// Everyday subjects, one on each line: words with which people ask for and speak of the same
 /// thing.
@@ -93,7 +96,8 @@ pub fn held_words(words: &[String], text: &str) -> usize {
     words.iter().filter(|word| held.contains(&lexicon.word(word).stem)).count()
 }
 
-/// Returns the words of the everyday subjects of a query's words, without the query's own words.
+/// Returns the words of the everyday subjects of a query's words and the words nearest to them in
+/// meaning, without the query's own words.
 pub fn related_words(words: &[String]) -> Vec<String> {
     let stemmer = Stemmer::new(Algorithm::English);
     let stem = |word: &str| stemmer.stem(word).into_owned();
@@ -102,8 +106,10 @@ pub fn related_words(words: &[String]) -> Vec<String> {
     let asked: BTreeSet<usize> = own.iter().flat_map(subjects).collect();
     let lines = SUBJECTS.lines().enumerate().filter(|(subject, _)| asked.contains(subject));
     let mut seen = own;
-    let words = lines.flat_map(|(_, line)| line.split_whitespace());
-    words.filter(|word| seen.insert(stem(word))).map(str::to_owned).take(RELATED_MAX).collect()
+    let subjects = lines.flat_map(|(_, line)| line.split_whitespace());
+    let near = words.iter().flat_map(|word| word_vectors::nearest(&stem(word), NEAR_WORDS));
+    let also = subjects.chain(near);
+    also.filter(|word| seen.insert(stem(word))).map(str::to_owned).take(RELATED_MAX).collect()
 }
 
 /// Returns the degree to which a word of a message counts as an asked word, from 0 to 1; both words
@@ -118,7 +124,8 @@ pub(super) fn likeness(asked: &str, word: &str, is_unknown: bool) -> f64 {
     if is_unknown && is_typo(asked, word) {
         return TYPO;
     }
-    if is_same_subject(asked, word) { SAME_SUBJECT } else { 0.0 }
+    let same = if is_same_subject(asked, word) { SAME_SUBJECT } else { 0.0 };
+    same.max(word_vectors::nearness(asked, word))
 }
 
 fn is_same_subject(asked: &str, word: &str) -> bool {

@@ -398,6 +398,7 @@ impl<'a> Scene<'a> {
         let (own, others) = if asked.about_user { ABOUT_USER } else { (1.0, 1.0) };
         values.set(ScorePart::Own, own * one(unnamed && words.is_own));
         values.set(ScorePart::Others, others * one(unnamed && words.has_others && !words.is_own));
+        values.set(ScorePart::Topic, words.topic.nearness(&asked.topic));
         values.set(ScorePart::Length, (words.words.len() as f64).ln_1p() / 4.0);
         values
     }

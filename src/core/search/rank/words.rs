@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use frostem::{Algorithm, Stemmer};
 use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::word_vectors::Topic;
+
 /// Maximum number of words whose stems one OS thread caches between searches; a full cache is
 /// emptied.
 const RANK_FORMS_MAX: usize = 32_768;
@@ -99,6 +101,11 @@ impl Lexicon {
     /// Returns the texts of all stems, in the order of their numbers.
     pub(super) fn stems(&self) -> &[String] {
         &self.texts
+    }
+
+    /// Returns the subject of a text with the given stems.
+    pub(super) fn topic(&self, stems: impl Iterator<Item = Stem>) -> Topic {
+        Topic::of(stems.filter_map(|stem| self.texts.get(stem as usize)).map(String::as_str))
     }
 
     fn numbered(&mut self, form: &Form) -> Word {
