@@ -86,6 +86,63 @@ const ASKED_FIRST: usize = 13;
 const ASKED_THREE: usize = 20;
 const TYPED_THREE: usize = 20;
 
+/// Number of exchanges of the month that must be left after any flush.
+const EXCHANGES_MIN: usize = 10;
+/// Number of flushes that are looked at.
+const FLUSHES: usize = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flushes_of_a_month_reach_their_target_and_leave_a_conversation() {
+    let home = Home::new();
+    let tuning = Tuning::variable("VCTX_STORE__DURABLE", "false");
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let agent = Agent::create(home.wire("vctx.sock"), "mira", 8_192, "You are Mira.").await;
+    let (mut flushes, month) = (0, month());
+    for message in list(&month["messages"]).iter().cycle() {
+        if flushes == FLUSHES {
+            return;
+        }
+        let role = message["role"].as_str().expect("a role");
+        let answer = agent.append(role, message["content"].clone()).await;
+        let flush = &answer["flush"];
+        if flush.is_null() {
+            continue;
+        }
+        flushes += 1;
+        assert_eq!(flush["target_reached"], true, "{flush:#}");
+        let context = agent.context().await;
+        let users = list(&context["messages"]).iter().filter(|one| one["role"] == "user").count();
+        assert!(users >= EXCHANGES_MIN, "{users} exchanges after flush {flushes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_eviction_on_request_takes_no_more_messages_than_its_target_needs() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    for target in [2_000, 1_500, 1_000] {
+        let name = format!("eve-{target}");
+        let agent = Agent::create(home.wire("vctx.sock"), &name, 8_192, "").await;
+        let mut occupancy = 0;
+        for message in list(&month()["messages"]) {
+            let answer = agent
+                .append(message["role"].as_str().expect("a role"), message["content"].clone())
+                .await;
+            occupancy = answer["tokens"]["occupancy"].as_u64().expect("tokens");
+            if occupancy > 2_200 {
+                break;
+            }
+        }
+        let before = agent.state().await["queue"]["count"].as_u64().expect("a count");
+        let answer = agent.done("evict_fifo", &json!({"target_tokens": target})).await;
+        let after = answer["result"]["after_occupancy"].as_u64().expect("tokens");
+        let evicted = answer["result"]["evicted_count"].as_u64().expect("a count");
+        println!("{occupancy} to {target}: {evicted} of {before} left, {after} in use");
+        assert!(after <= target && after * 10 >= target * 7, "{after} of {target}");
+        assert!(evicted < before, "the newest messages stay");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_passage_below_a_heading_is_found() {
     let home = Home::new();

@@ -13,6 +13,10 @@ const OPEN_CALL_ROWS_MAX: usize = 32;
 /// Maximum number of further messages that leave, so that the queue begins with an exchange.
 const EXCHANGE_ROWS_MAX: usize = 8;
 
+/// Share of the tokens of evicted messages that their summary needs, in percent: about the share
+/// that an automatic eviction has in a window of 8192 tokens.
+const SUMMARY_SHARE_PERCENT: u64 = 40;
+
 /// A message of the queue, reduced to the fields on which an eviction depends.
 #[derive(Clone, Debug, Default)]
 pub struct QueueItem {
@@ -47,6 +51,30 @@ pub struct Bounds {
     /// The occupancy that the eviction aims at if it cannot reach `target`, so that the newest
     /// messages stay; `None` for an eviction on request, which takes what it can.
     pub relaxed: Option<u64>,
+    /// For an eviction on request: the reserve for a new summary grows with the messages that
+    /// leave. `None` if `fixed` contains the whole reserve for every eviction.
+    pub growing: Option<GrowingReserve>,
+}
+
+/// A reserve for a new summary of an eviction on request, so that no more messages leave than the
+/// target needs.
+#[derive(Clone, Copy, Debug)]
+pub struct GrowingReserve {
+    /// Tokens of the summary so far, or the minimum of a new one.
+    pub least: u64,
+    /// Maximum of the reserve, which [`Bounds::fixed`] contains.
+    pub most: u64,
+}
+
+impl Bounds {
+    /// Returns the cost of all sections except the queue after messages with the given number of
+    /// tokens have left.
+    fn fixed_after(&self, leaving: u64) -> u64 {
+        self.growing.map_or(self.fixed, |reserve| {
+            let grown = reserve.least + leaving * SUMMARY_SHARE_PERCENT / 100;
+            self.fixed - reserve.most + grown.min(reserve.most)
+        })
+    }
 }
 
 /// The result of [`plan`]: which messages leave the queue.
@@ -97,18 +125,20 @@ pub fn plan(items: &[QueueItem], bounds: Bounds, keep_last: usize) -> Plan {
 }
 
 fn pick(items: &[QueueItem], bounds: Bounds, keep_last: usize, hold_open: bool) -> Plan {
-    let Bounds { fixed, target, .. } = bounds;
+    let target = bounds.target;
     let latest = items.len().saturating_sub(keep_last);
     let allowed = allowed_cuts(items, hold_open);
-    let mut kept: u64 = items.iter().map(|i| i.tokens).sum();
-    let mut best = Plan { leave: 0, kept_tokens: kept, target_reached: fixed + kept <= target };
+    let all: u64 = items.iter().map(|i| i.tokens).sum();
+    let reaches = |kept: u64| bounds.fixed_after(all - kept) + kept <= target;
+    let mut kept = all;
+    let mut best = Plan { leave: 0, kept_tokens: kept, target_reached: reaches(kept) };
     for cut in 1..=latest {
         if best.target_reached {
             break;
         }
         kept -= items[cut - 1].tokens;
         if allowed[cut] {
-            best = Plan { leave: cut, kept_tokens: kept, target_reached: fixed + kept <= target };
+            best = Plan { leave: cut, kept_tokens: kept, target_reached: reaches(kept) };
         }
     }
     let begins = |cut: &usize| allowed[*cut] && items.get(*cut).is_some_and(|item| item.begins);

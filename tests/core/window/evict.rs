@@ -1,7 +1,7 @@
 //! Tests which messages leave the queue, and which messages stay in it because they belong to the
 //! same tool call.
 
-use vctx_core::window::{Bounds, Plan, QueueItem, plan};
+use vctx_core::window::{Bounds, GrowingReserve, Plan, QueueItem, plan};
 
 fn item(seq: u64, tokens: u64) -> QueueItem {
     QueueItem { seq, tokens, ..QueueItem::default() }
@@ -12,7 +12,7 @@ fn items(tokens: &[u64]) -> Vec<QueueItem> {
 }
 
 fn bounds(fixed: u64, target: u64, must: u64) -> Bounds {
-    Bounds { fixed, fixed_whole: fixed, target, must, relaxed: None }
+    Bounds { fixed, fixed_whole: fixed, target, must, relaxed: None, growing: None }
 }
 
 #[test]
@@ -20,6 +20,19 @@ fn the_oldest_leave_and_no_more_than_needed() {
     let queue = items(&[10, 10, 10, 10]);
     let found = plan(&queue, bounds(5, 25, 100), 0);
     assert_eq!(found, Plan { leave: 2, kept_tokens: 20, target_reached: true });
+}
+
+#[test]
+fn an_eviction_on_request_reserves_no_more_than_its_summary_needs() {
+    let queue = items(&[50; 20]);
+    let growing = Some(GrowingReserve { least: 30, most: 400 });
+    // 1000 tokens in the queue; the fixed part is 10 tokens, without the reserve.
+    let bounds = |target| Bounds { growing, ..bounds(410, target, 4096) };
+    for (target, leave) in [(1000, 2), (800, 8), (500, 18), (440, 20)] {
+        let found = plan(&queue, bounds(target), 0);
+        let kept = 1000 - 50 * leave as u64;
+        assert_eq!(found, Plan { leave, kept_tokens: kept, target_reached: true }, "{target}");
+    }
 }
 
 #[test]
@@ -62,8 +75,14 @@ fn a_call_that_waits_stays_while_the_rest_fits() {
 fn a_call_that_waits_needs_no_room_for_a_summary_while_nothing_leaves() {
     let mut queue = items(&[10, 10, 10]);
     queue[0].calls = vec!["c".into()];
-    let whole =
-        |fixed_whole| Bounds { fixed: 20, fixed_whole, target: 25, must: 40, relaxed: None };
+    let whole = |fixed_whole| Bounds {
+        fixed: 20,
+        fixed_whole,
+        target: 25,
+        must: 40,
+        relaxed: None,
+        growing: None,
+    };
     assert_eq!(plan(&queue, whole(10), 0).leave, 0);
     assert_eq!(plan(&queue, whole(11), 0).leave, 3);
     // Evicted messages are summarized, so the tokens reserved for the summary count too.

@@ -23,8 +23,8 @@ use crate::policy::step::Stop;
 use crate::trust::shows_outside;
 use crate::window::notices::{self, PRESSURE, SPOOL};
 use crate::window::{
-    Bounds, Plan, QueueItem, Section, Tokens, allowed_cuts, opening_tokens, plan, summary_cost,
-    summary_tokens_max, summary_tokens_min, tokens,
+    Bounds, GrowingReserve, Plan, QueueItem, Section, Tokens, allowed_cuts, opening_tokens, plan,
+    summary_cost, summary_tokens_max, summary_tokens_min, tokens,
 };
 
 /// Maximum number of bytes of message text in an eviction transaction. The bound is far below a
@@ -84,8 +84,8 @@ impl Draft<'_> {
         let reserve = match flush {
             Flush { summarize: false, .. } => summary,
             // An explicit eviction often has a small target. A reserve for the longest summary
-            // would then evict far more messages than the target needs, so messages and summary
-            // each get half of the tokens.
+            // would then evict far more messages than the target needs, so the summary gets at most
+            // half of the tokens, and less if few messages leave.
             Flush { always: true, .. } => {
                 let half = flush.target.saturating_sub(fixed) / 2;
                 cap.min(half.max(summary).max(floor))
@@ -105,6 +105,8 @@ impl Draft<'_> {
                 let taken = fixed + opening + reserve;
                 taken + self.after.token_budget.flush.saturating_sub(taken) / 2
             }),
+            growing: (flush.always && flush.summarize)
+                .then(|| GrowingReserve { least: summary.max(floor).min(reserve), most: reserve }),
         };
         let mut found = plan(&items, bounds, keep_last);
         let kept = with_opening(found.kept_tokens);
@@ -120,7 +122,7 @@ impl Draft<'_> {
         let summary_max = |found: &Plan| match flush.always && found.target_reached {
             true => {
                 let left = flush.target.saturating_sub(fixed + with_opening(found.kept_tokens));
-                room(found.kept_tokens).min(left.max(reserve))
+                room(found.kept_tokens).min(left.max(floor))
             }
             false => room(found.kept_tokens),
         };
