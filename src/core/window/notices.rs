@@ -42,18 +42,16 @@ fn item(form: Form, notice: &Notice) -> Item {
     Item::new(&notice.kind, notice.token_estimate, message, "standing notice", at)
 }
 
-/// Returns the notice of memory pressure, which names the warning, flush and target marks of the
-/// core's window.
+/// Returns the notice of memory pressure, which names the warning and flush marks of the core's
+/// window.
 pub(crate) fn pressure_notice(counter: &dyn TokenCounter, core: &Core) -> Notice {
-    let (window, budget) = (core.context_window, core.token_budget);
-    let (warning, flush, target) = (budget.warning, budget.flush, budget.target);
+    let (warning, flush) = (core.token_budget.warning, core.token_budget.flush);
     notice(
         counter,
         core.form,
         PRESSURE,
         format!(
-            "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
-             storage until {target} are in use. Keep what must stay in view with store_core now."
+            "Memory pressure: over {warning} tokens are in use. At {flush} the oldest messages leave the window. Keep what must stay with store_core now."
         ),
     )
 }
@@ -75,7 +73,7 @@ pub(crate) fn spool_notice(
         form,
         SPOOL,
         format!(
-            "A result of {tool} was too large for this window: only its beginning was shown. The whole lies in recall storage as {named}{more}."
+            "A result of {tool} was too large: you saw its beginning, all of it is in recall storage as {named}{more}."
         ),
     );
     Notice { entries: ids.to_vec(), ..notice }
