@@ -158,6 +158,13 @@ fn cases() -> Vec<Case> {
         case("a window without a size", "/v1/agents/eve", "{}").by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("context_window"),
         case("an unknown encoding", "/v1/agents/eve", r#"{"context_window": 4096, "encoding": "gpt2"}"#).by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("encoding"),
         case("another configuration", "/v1/agents/ada", r#"{"context_window": 4096}"#).by("PUT", &[]).is(409, "AGENT_EXISTS"),
+        case("an unknown zone", "/v1/agents/eve", r#"{"context_window": 4096, "zone": "Mars/Olympus"}"#).by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("zone"),
+        case("another unknown zone", "/v1/agents/ada", r#"{"zone": "+25:00"}"#).by("PATCH", &[("idempotency-key", "bad"), ("if-match", "*")]).is(400, "INVALID_ARGUMENT").naming("zone"),
+        case("an unknown form", "/v1/agents/eve", r#"{"context_window": 4096, "form": "7"}"#).by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("form"),
+        case("a form of earlier agents", "/v1/agents/ada", r#"{"form": "1"}"#).by("PATCH", &[("idempotency-key", "bad"), ("if-match", "*")]).is(400, "INVALID_ARGUMENT").naming("form"),
+        case("a time without a text", APPEND, r#"{"message": {"content": "x", "said_at": ""}, "role": "user"}"#).is(400, "INVALID_ARGUMENT").naming("message.said_at"),
+        case("a tool list that names nobody", "/v1/agents/ada/runs", r#"{"input": "x", "client_tools": [{"type": "function", "function": {}}]}"#).by("POST", &[("idempotency-key", "bad")]).is(400, "INVALID_ARGUMENT").naming("client_tools[0]"),
+        case("a tool list with an empty name", "/v1/agents/ada/runs", r#"{"input": "x", "tools": [""]}"#).by("POST", &[("idempotency-key", "bad")]).is(400, "INVALID_ARGUMENT").naming("tools"),
         case("an empty patch", "/v1/agents/ada", "{}").by("PATCH", &[("idempotency-key", "bad"), ("if-match", "*")]).is(400, "INVALID_ARGUMENT"),
         case("an unknown class", "/v1/agents/ada/events", r#"{"class": "rumour", "content": "x", "idempotency_key": "bad"}"#).is(400, "INVALID_ARGUMENT").naming("class"),
     ];
@@ -304,6 +311,33 @@ async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
     ada.tool("store_core", &second, &key(), "*").await.refused(422, "PIN_LIMIT_EXCEEDED");
     let unpinned = json!({"block_id": "q", "content": "x"});
     ada.tool("store_core", &unpinned, &key(), "*").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_impossible_time_is_kept_and_times_may_run_backwards() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    let said = [
+        ("Second.", Some("2026-05-05T09:14:00Z")),
+        ("First.", Some("2026-03-01T08:00:00Z")),
+        ("Impossible.", Some("2026-02-30T25:61:00Z")),
+        ("Untimed.", None),
+    ];
+    for (text, said_at) in said {
+        ada.append("user", json!({"content": text, "said_at": said_at})).await;
+    }
+    let messages = ada.messages().await;
+    assert_eq!(messages[2]["meta"]["said_at"], "2026-02-30T25:61:00Z", "nothing is corrected");
+    let today = &messages[2]["created_at"].as_str().expect("a time")[..10];
+    let context = ada.context().await["messages"].to_string();
+    for shown in ["2026-03-01 Sun 08:00]\\nFirst.", &format!("[{today}"), "Untimed."] {
+        assert!(context.contains(shown), "{shown} in {context}");
+    }
+    assert!(!context.contains("2026-02-30"), "{context}");
+    let contents: Vec<&Value> = messages.iter().map(|message| &message["content"]).collect();
+    assert_eq!(contents, ["Second.", "First.", "Impossible.", "Untimed."]);
+    home.assert_verified("vctx.sock", "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]

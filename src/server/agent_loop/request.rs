@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::toolbox::name_of;
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::KEY_BYTES_MAX;
 use vctx_core::memory::message::Role;
@@ -67,6 +68,12 @@ impl RunRequest {
         }
         if self.client_tools.len() > RUN_TOOLS_MAX {
             return Err(Error::argument("client_tools", format!("more than {RUN_TOOLS_MAX}")));
+        }
+        if let Some(at) = self.client_tools.iter().position(|tool| name_of(tool).is_empty()) {
+            return Err(Error::argument(&format!("client_tools[{at}]"), "name the function"));
+        }
+        if self.tools.iter().flatten().any(String::is_empty) {
+            return Err(Error::argument("tools", "name each tool, or leave the list empty"));
         }
         Ok(())
     }

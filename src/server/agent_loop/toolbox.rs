@@ -117,7 +117,7 @@ fn tool_names<'a>(request: &'a RunRequest, settings: &'a ProcessorSettings) -> V
 }
 
 /// Returns the name of a client tool, from `function.name` or a top-level `name`.
-fn name_of(schema: &Value) -> String {
+pub(super) fn name_of(schema: &Value) -> String {
     let name = schema.pointer("/function/name").or_else(|| schema.get("name"));
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
