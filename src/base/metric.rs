@@ -242,11 +242,15 @@ meters! {
     SUMMARY_SECONDS = Histogram "vctx_summary_seconds", "", "seconds", ["by"], SECONDS,
         "Duration of making a summary in seconds, by summariser (local, model)";
     SUMMARY_SIMILARITY = Histogram "vctx_summary_similarity", "summarisation drift", "ratio", [], SHARES,
-        "Cosine between the mean line vector of a new summary and that of the old summary and the evicted batch";
+        "Cosine between the mean statement vector of a new summary and that of the old summary and the evicted batch";
     SUMMARY_LOSS = Histogram "vctx_summary_information_drift", "", "ratio", [], SHARES,
         "Share of the idf-weighted stems of the evicted batch that the summary lost";
     SUMMARY_RETRIES = Counter "vctx_summary_retries_total", "", "summaries", [], &[],
-        "Summaries requested again because the first was empty or too far from its sources";
+        "Summaries requested again because the first was not usable or too far from its sources";
+    SUMMARIES_REFINED = Counter "vctx_summaries_refined_total", "", "summaries", ["outcome"], &[],
+        "Summaries that a model was to write in the background, by outcome (written, refused, outdated, failed, dropped)";
+    SUMMARY_DEGRADED = Gauge "vctx_summary_model_degraded", "", "flag", [], &[],
+        "1 while the last answer of the summary model was not usable";
     DRIFT_ALARMS = Counter "vctx_drift_alarms_total", "", "alarms", ["why"], &[],
         "Flushes whose summary stayed too far from its sources (similarity), lost more than a random selection (information) or contained nothing of the batch (lost)";
     // Conveyance.

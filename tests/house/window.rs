@@ -19,6 +19,7 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("src/core/tools/record_answer.rs", "Tools", "the model was asked for what they leave"),
     ("src/core/proof/replay.rs", "Queue", "the text of a message may be gone"),
     ("src/core/proof/replay.rs", "Tools", "the text of a tool set may be gone"),
+    ("src/core/policy/draft/refine.rs", "Summary", "a model writes it again"),
     ("src/server/agent_loop/inference.rs", "Queue", "a run evicts a part of it"),
     ("src/server/agent_loop/inference.rs", "Summary", "its limit is set aside"),
     ("src/server/agent_loop/inference.rs", "Tools", "a run offers its own"),

@@ -24,6 +24,9 @@ const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sai
     user: harbour master charges fourteen euros for a berth\nuser: bring warm coats, harbour cold at night\n\
     user: brass compass a present of my grandmother\nuser: Lisbon museum of old boats near the river";
 const POOR: &str = "Nothing much happened.";
+/// A summary that leaves most subjects out.
+const PART: &str =
+    "user: the harbour master charges fourteen euros for a berth, the harbour is cold";
 
 /// Appends the messages and evicts all of them; returns the answer and the details of the events
 /// `flush` and `summarize`.
@@ -33,8 +36,8 @@ async fn evicted(model: Option<&[&str]>) -> (Value, Value, Value, usize, String)
         model.map(|texts| Model::saying(&home.path("model.sock"), Duration::ZERO, texts));
     let tuning = scripted.as_ref().map(|model| model.tuning(&home.path("vctx.toml")));
     let server = home.serve_with("vctx.sock", &tuning.unwrap_or_default()).await;
-    if model == Some(&[""]) {
-        server.expect("summary model failed; the local summariser answers");
+    if model.is_some_and(|texts| !texts.contains(&GOOD)) {
+        server.expect("summary model failed; the local summary stands");
     }
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
     for text in SAID {
@@ -66,12 +69,13 @@ async fn a_poor_answer_is_asked_for_again_and_the_good_one_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_stays_poor_is_kept_after_three_and_raises_the_alarm() {
+async fn an_answer_that_stays_poor_is_not_used_after_three_and_raises_the_alarm() {
     let (state, flush, summarize, asked, metrics) = evicted(Some(&[POOR])).await;
     assert_eq!(asked, 3, "never a loop");
-    assert_eq!(state["summary"]["content"], POOR);
+    assert!(state["summary"]["content"].as_str().is_some_and(|text| text.contains("Lisbon")));
     assert_eq!((&flush["drift_alarm"], &flush["alarm"]), (&json!(true), &json!("similarity")));
-    assert_eq!(summarize["attempts"], 3);
+    assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("local"), &json!(3)));
+    assert_eq!(summarize["degraded"], "unlike");
     assert!(metrics.contains(r#"vctx_drift_alarms_total{why="similarity"} 1"#), "{metrics}");
 }
 
@@ -112,25 +116,38 @@ async fn a_model_is_not_asked_to_fold_a_batch_without_a_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poor_answer_is_better_than_none() {
-    let (state, flush, summarize, asked, _) = evicted(Some(&["", POOR, ""])).await;
-    assert_eq!((asked, &state["summary"]["content"]), (3, &json!(POOR)));
+async fn the_most_similar_of_three_answers_is_kept() {
+    let (state, flush, summarize, asked, _) = evicted(Some(&["", PART, POOR])).await;
+    assert_eq!((asked, &state["summary"]["content"]), (3, &json!(PART)));
     assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("model"), &json!(3)));
-    assert_eq!(flush["alarm"], "similarity");
+    assert!(summarize["similarity"].as_f64() < Some(0.85), "{summarize:#}");
+    assert_eq!(flush["drift_alarm"], false, "{flush:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_too_long_is_cut_to_the_cap() {
+async fn an_answer_that_is_far_too_long_is_not_used() {
     let long = format!("{GOOD}\n").repeat(100);
     assert!(count::text(&long) > 4096, "longer than the whole window");
     let (state, _, summarize, asked, _) = evicted(Some(&[&long])).await;
+    assert_eq!((asked, &summarize["by"]), (3, &json!("local")));
+    assert_eq!(summarize["degraded"], "too_long");
+    assert!(state["summary"]["content"].as_str().is_some_and(|text| text.contains("Lisbon")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_a_little_too_long_loses_its_last_lines_and_this_is_told() {
+    let cap = 4096 * 15 / 100;
+    let mut long = String::new();
+    while count::text(&long) <= cap {
+        long = format!("{long}{GOOD}\n");
+    }
+    let (state, _, summarize, asked, _) = evicted(Some(&[&long])).await;
     assert_eq!((asked, &summarize["by"]), (1, &json!("model")));
-    let (tokens, content) = (
-        state["tokens"]["summary"].as_u64(),
-        state["summary"]["content"].as_str().expect("a text"),
-    );
-    assert!(tokens.is_some_and(|tokens| tokens > 0 && tokens <= 4096 * 15 / 100), "{state:#}");
-    assert!(content.starts_with("user: the sloop") && content.len() < long.len(), "{content}");
+    assert_eq!(summarize["cut"], true);
+    let tokens = state["tokens"]["summary"].as_u64().expect("tokens");
+    assert!(tokens > cap / 2 && tokens <= cap, "{state:#}");
+    let content = state["summary"]["content"].as_str().expect("a text");
+    assert!(long.starts_with(content) && content.len() < long.len(), "{content}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

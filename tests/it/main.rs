@@ -105,6 +105,7 @@ mod reach;
 mod readme;
 mod recall;
 mod recall_queue;
+mod refined;
 mod reindex;
 mod releases;
 mod repeats;

@@ -19,6 +19,9 @@ const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// The model's constant answer.
 pub(crate) const SUMMARY: &str = "- The tide turns at seven.\n- The scripted model was here.";
 
+/// Text in place of which the model answers with the status 500.
+const FAILS: &str = "500";
+
 /// The scripted model, which ends when this value is dropped.
 pub(crate) struct Model {
     socket: PathBuf,
@@ -47,6 +50,11 @@ impl Model {
             }
         });
         Model { socket: socket.to_owned(), asked, answered, task }
+    }
+
+    /// Starts a model that answers each request with the status 500.
+    pub(crate) fn failing(socket: &Path) -> Model {
+        Model::saying(socket, Duration::ZERO, &[FAILS])
     }
 
     /// Returns the number of requests that the model received.
@@ -94,8 +102,9 @@ async fn answer(
     answered.fetch_add(1, Ordering::SeqCst);
     let body =
         json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string();
+    let status = if text == FAILS { "500 Internal Server Error" } else { "200 OK" };
     let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     // The write fails if the server was killed meanwhile, which is no error here.

@@ -213,6 +213,7 @@ async fn a_slow_summariser_keeps_no_transaction_open_and_no_append_waiting() {
     let model = Model::start(&home.path("model.sock"), Duration::from_secs(seconds));
     let tuning = model.tuning(&home.path("vctx.toml"));
     let stage = Stage::on(home, &tuning).await;
+    stage.server.expect("summary model failed; the local summary stands");
     let ada = stage.agent("ada", 16_384).await;
     for turn in 0..30 {
         ada.append("user", format!("Turn {turn}: {}", count::words(30))).await;
@@ -258,14 +259,15 @@ async fn a_slow_summariser_keeps_no_transaction_open_and_no_append_waiting() {
     );
     assert_eq!(evicted["flush"]["first_seq"], 1);
     let state = ada.state().await;
-    assert_eq!(state["summary"]["content"], SUMMARY);
+    assert_ne!(state["summary"]["content"], SUMMARY, "far from what was said, so it is not used");
+    assert_eq!(state["degraded"]["summary_model"]["reason"], "unlike");
     assert_eq!(ada.messages().await.len(), 80);
     stage.home.assert_verified("vctx.sock", "ada");
     println!("50 appends in {took:?} while the model thought for {seconds} s");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_append_that_flushes_never_asks_the_model() {
+async fn an_append_that_flushes_never_waits_for_the_model() {
     let home = Home::new();
     let model = Model::start(&home.path("model.sock"), Duration::from_secs(20));
     let tuning = model.tuning(&home.path("vctx.toml"));
@@ -275,5 +277,5 @@ async fn an_append_that_flushes_never_asks_the_model() {
         ada.append("user", format!("Turn {turn}: {}", count::words(30))).await;
     }
     assert!(ada.state().await["counters"]["flushes"].as_u64().expect("a count") > 0);
-    assert_eq!(model.asked(), 0);
+    assert_eq!(model.answered(), 0);
 }

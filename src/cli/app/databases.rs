@@ -21,7 +21,7 @@ use vctx_server::databases::{Database, Databases, Fleet};
 use vctx_server::executor::Executor;
 use vctx_server::http::{self, Gate};
 use vctx_server::jobs::{
-    Expiry, Forgettings, RecallVectors, Reindex, Runner, Signing, Sweep, Ticks,
+    Expiry, Forgettings, RecallVectors, Reindex, Runner, Signing, SummaryRefines, Sweep, Ticks,
 };
 
 /// Pause between two attempts to reach the home database.
@@ -148,6 +148,9 @@ pub(super) fn begin_jobs(
     }
     jobs.start(Ticks::new(Arc::clone(executor), actor.clone(), runner));
     jobs.start(Reindex::new(Arc::clone(executor), actor.clone()));
+    if executor.refines() {
+        jobs.start(SummaryRefines::new(Arc::clone(executor), actor.clone()));
+    }
     if executor.embeds_recall() {
         jobs.start(RecallVectors::new(Arc::clone(executor), actor.clone()));
     }

@@ -32,6 +32,27 @@ pub struct Change {
     pub result: Map<String, Value>,
     /// Further fields of the answer, next to the tool's result (`receipt`, `flush`).
     pub envelope: Map<String, Value>,
+    /// What a model may summarise again in the background, after an eviction that did not wait for
+    /// a model.
+    pub refinable: Option<Refinable>,
+}
+
+/// An eviction whose summary a model may write again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refinable {
+    /// Text of the summary before the eviction.
+    pub previous: String,
+    /// Revision of the summary that the eviction wrote. A model's summary replaces only this one.
+    pub revision: u64,
+    /// Number of forgotten messages at the eviction. If it has grown, the texts that a model read
+    /// may contain a forgotten one.
+    pub forgotten: u64,
+    /// Position of the first evicted message.
+    pub first_seq: u64,
+    /// Position of the last evicted message.
+    pub last_seq: u64,
+    /// Id of the eviction.
+    pub batch_id: String,
 }
 
 impl Change {

@@ -13,6 +13,7 @@ mod overflow;
 mod pairing;
 mod promote;
 mod prompt;
+mod refine;
 mod times;
 
 use std::mem;
@@ -24,6 +25,7 @@ pub use self::audit::found_by_search;
 use self::flush::{Flushed, Untold};
 pub use self::promote::Promotion;
 pub use self::prompt::Outcome as PromptOutcome;
+pub use self::refine::DEGRADED;
 use self::times::time_in;
 pub use self::times::time_of_message;
 use super::heartbeat::{self, Intent};
@@ -39,7 +41,7 @@ use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
-use crate::memory::change::{Change, Evict, Part, RecallEdge};
+use crate::memory::change::{Change, Evict, Part, RecallEdge, Refinable};
 use crate::memory::conversation::ThreadPosition;
 use crate::memory::core::{Core, Offered, RemovedBlock};
 use crate::memory::edges::{Cite, cited_digest, joined_key};
@@ -144,6 +146,8 @@ pub struct Draft<'a> {
     messages: Vec<Message>,
     parts: Vec<Part>,
     untold: Option<Untold>,
+    /// What a model may summarise again after this change.
+    refinable: Option<Refinable>,
     events: Vec<Event>,
     /// Name and value of the audit row's field about tainted text. The field describes tainted text
     /// that this change released from quarantine (see `taint` in [`Surroundings`]), or wrote to the
@@ -178,6 +182,7 @@ impl<'a> Draft<'a> {
             messages: Vec::new(),
             parts: Vec::new(),
             untold: None,
+            refinable: None,
             events: Vec::new(),
             let_in: None,
             runs: Vec::new(),
@@ -581,6 +586,7 @@ impl<'a> Draft<'a> {
             parts: self.parts,
             result,
             envelope: self.envelope,
+            refinable: self.refinable,
         }
     }
 }

@@ -18,7 +18,8 @@ pub mod turn;
 mod wording;
 
 pub use draft::{
-    Draft, Flush, Promotion, PromptOutcome, Surroundings, found_by_search, part_of, time_of_message,
+    DEGRADED, Draft, Flush, Promotion, PromptOutcome, Surroundings, found_by_search, part_of,
+    time_of_message,
 };
 pub use forget::{
     CallPlace, ForgetAsked, ForgetFound, ForgetLook, ForgetPreview, FoundMessage, StandingMessage,
@@ -30,7 +31,7 @@ pub use heartbeat::{
 pub use limits::ALL as LIMITS;
 pub use question::{
     Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, ScheduleSeen,
-    SummaryAnswer, Upload, VectorsAnswer,
+    SummaryAnswer, SummaryWriter, Upload, VectorsAnswer,
 };
 pub use reconcile::{PAR_PERMILLE, factor_permille, safe_estimate};
 pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};

@@ -34,6 +34,17 @@ pub struct Line {
     pub text: String,
 }
 
+/// Who writes a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryWriter {
+    /// The local summariser, for calls that must not wait.
+    Local,
+    /// A model, or the local summariser if no answer of the model is usable.
+    Any,
+    /// A model; without a usable answer there is no new summary.
+    Model,
+}
+
 /// A question to the database or to a model, whose answer a decision needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
@@ -87,8 +98,8 @@ pub enum Question {
         /// leaves fewer tokens than the usual maximum. If the minimum is above 0 and the new
         /// summary would be shorter than the minimum, the old summary is kept instead.
         tokens: RangeInclusive<u64>,
-        /// Whether the call may wait until a model has written the summary.
-        may_wait: bool,
+        /// Who writes the summary.
+        by: SummaryWriter,
     },
     /// The archive's state, which an ingest needs.
     Archive {
@@ -260,9 +271,10 @@ pub struct ArchiveAnswer {
 pub struct SummaryAnswer {
     /// The values of the question's `of`, which identify the summary.
     pub of: (u64, u64, u64, u64),
-    /// Text of the summary.
+    /// Text of the summary; empty if a model had to write it and no answer was usable.
     pub content: String,
     /// Measures of the summary's drift (how much evicted text it misses), for the summary's event.
+    /// `degraded` is the reason why a model's answer was not used.
     pub details: Map<String, Value>,
 }
 

@@ -1,44 +1,55 @@
-//! Measures the drift of a summary in two ways: by the vectors of its lines, and by the share of
-//! stems that the evicted messages contain and the summary lacks.
+//! Measures the drift of a summary in two ways: by the vectors of its statements, and by the share
+//! of stems that the evicted messages contain and the summary lacks.
 
+use super::clauses::BREAK;
+use super::dated::{Origin, label};
 use super::lexical::{DIMENSION, embed_query};
 use super::lexicon::{Lexicon, StemId, sentences};
-use super::local::Line;
+use super::local::{Line, NEXT_SPEAKER};
 use crate::memory::TokenCounter;
 use crate::seeded::Seeded;
 
-/// Maximum number of lines of a text that are embedded for the drift measure; the lines are evenly
+/// Maximum number of statements of a text that are embedded for the drift measure; they are evenly
 /// spread over the text.
 const LINES_MAX: usize = 2_000;
-/// Maximum number of words of a line that are embedded for the drift measure.
+/// Maximum number of words of a statement that are embedded for the drift measure.
 const LINE_WORDS_MAX: usize = 200;
 /// Maximum number of words whose stems are counted in the evicted messages.
 const BATCH_WORDS_MAX: usize = 400_000;
 
-/// Returns the cosine between the centroid of the new summary's lines and the centroid of the lines
-/// of the old summary and the evicted messages (`batch`); `None` if either centroid has no lines.
-/// If the cosine is below 0.85, the server asks the model for another summary.
+/// Returns the cosine between the centroid of the new summary's statements and the centroid of the
+/// statements of the old summary and the evicted messages (`batch`); `None` if either centroid has
+/// no statements. A statement is a sentence or a clause, without its date, position and speaker: a
+/// line of a summary has many of them, and a line of a message few.
 pub fn similarity(summary: &str, previous: &str, batch: &[Line<'_>]) -> Option<f64> {
-    let said = batch.iter().flat_map(|line| line.text.lines().map(|text| (line.speaker, text)));
-    let sources: Vec<String> = previous
-        .lines()
-        .map(str::to_owned)
-        .chain(said.map(|(speaker, text)| format!("{speaker}: {text}")))
-        .collect();
-    let ours: Vec<String> = summary.lines().map(str::to_owned).collect();
-    let (a, b) = (centroid(&ours)?, centroid(&sources)?);
+    let said = batch.iter().flat_map(|line| sentences(line.text)).map(str::to_owned);
+    let sources: Vec<String> = statements(previous).into_iter().chain(said).collect();
+    let (a, b) = (centroid(&statements(summary))?, centroid(&sources)?);
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     let lengths = (dot(&a, &a) * dot(&b, &b)).sqrt();
     (lengths > 0.0).then(|| dot(&a, &b) / lengths)
 }
 
-/// Returns the mean of the lines' vectors.
-fn centroid(lines: &[String]) -> Option<Vec<f64>> {
-    let lines: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
-    let step = lines.len().div_ceil(LINES_MAX).max(1);
+/// Returns the statements of a summary.
+fn statements(summary: &str) -> Vec<String> {
+    let lines = summary.lines().map(|line| Origin::read(line).map_or(line, |(_, rest)| rest));
+    let said = lines.flat_map(|line| line.split(NEXT_SPEAKER)).map(|said| {
+        let said = said.trim_start_matches(['-', '*', '•', ' ']);
+        said.split_once(": ")
+            .filter(|(name, _)| label(name) == *name)
+            .map_or(said, |(_, text)| text)
+    });
+    let clauses = said.flat_map(|said| said.split(BREAK)).flat_map(sentences);
+    clauses.map(str::to_owned).collect()
+}
+
+/// Returns the mean of the statements' vectors.
+fn centroid(statements: &[String]) -> Option<Vec<f64>> {
+    let statements: Vec<&String> = statements.iter().filter(|one| !one.trim().is_empty()).collect();
+    let step = statements.len().div_ceil(LINES_MAX).max(1);
     let mut sum = vec![0.0; DIMENSION as usize];
     let mut count = 0.0;
-    for line in lines.iter().step_by(step) {
+    for line in statements.iter().step_by(step) {
         let words: Vec<&str> = line.split_whitespace().take(LINE_WORDS_MAX).collect();
         let vector = embed_query(&words.join(" "), sum.len());
         sum.iter_mut().zip(&vector).for_each(|(sum, part)| *sum += part);

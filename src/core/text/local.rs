@@ -59,6 +59,9 @@ pub(super) struct Weights {
     pub(super) idf_power: f64,
     /// Exponent of the number of clauses that contain the stem, in the formula for a stem's worth.
     pub(super) frequency_power: f64,
+    /// How much the exponent `frequency_power` grows with each further attempt to come close to the
+    /// messages.
+    pub(super) frequency_step: f64,
     /// Factors in the formula for a stem's worth, one for each class of words: names, numbers and
     /// fillers.
     pub(super) name: f64,
@@ -101,6 +104,7 @@ pub(super) struct Weights {
 pub(super) const WEIGHTS: Weights = Weights {
     idf_power: 1.0,
     frequency_power: 0.45,
+    frequency_step: 0.5,
     name: 2.8,
     number: 1.5,
     filler: 0.6,
@@ -136,6 +140,17 @@ pub(super) const NEXT_SPEAKER: &str = " | ";
 const TOOL: &str = "tool";
 const ASSISTANT: &str = "assistant";
 
+/// The most similar of several summaries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NearestSummary {
+    /// The summary.
+    pub summary: Summary,
+    /// Similarity between the summary and the texts that it summarises; see [`drift::similarity`].
+    pub similarity: Option<f64>,
+    /// Number of summaries that were made.
+    pub attempts: u32,
+}
+
 /// Folds the evicted messages (`batch`) into the summary `previous`. The new summary depends only
 /// on the arguments and has at most as many tokens as the upper bound of `tokens`. A new summary
 /// with fewer tokens than the lower bound must not replace a nearly full summary. The function
@@ -147,41 +162,109 @@ pub fn summarise(
     tokens: RangeInclusive<u64>,
     count: &dyn TokenCounter,
 ) -> Summary {
-    let tokens_max = *tokens.end();
-    let mut reader = Reader::new(previous, batch, count);
-    reader.read_previous(previous);
-    let first_new = reader.clauses.len();
-    reader.read_batch(batch);
-    let Reader { clauses, mut lexicon, speakers, .. } = reader;
+    let mut maker = Maker::new(previous, batch, count);
+    let made = maker.make(&tokens, 0);
+    maker.measured(made)
+}
 
-    let mut selection = Selection::new(&clauses, &speakers, &mut lexicon, count);
-    let mut content = previous.to_owned();
-    let fits = count.count(previous) <= tokens_max;
-    if batch.is_empty() && fits {
-        selection.choose_old();
-    } else {
-        selection.choose(tokens_max);
-        content = selection.fit(tokens_max);
-        if count.count(&content) < *tokens.start() && fits {
+/// Makes a summary like [`summarise`], and more summaries while the most similar one has less than
+/// `similarity_min`, at most `attempts_max` in total. A later summary is kept only if it is more
+/// similar and has lost no more information.
+pub fn summarise_near(
+    previous: &str,
+    batch: &[Line<'_>],
+    tokens: RangeInclusive<u64>,
+    count: &dyn TokenCounter,
+    (similarity_min, attempts_max): (f64, u32),
+) -> NearestSummary {
+    let mut maker = Maker::new(previous, batch, count);
+    let mut best = maker.make(&tokens, 0);
+    let mut similarity = drift::similarity(&best.content, previous, batch);
+    let mut attempts = 1;
+    while attempts < attempts_max && similarity.is_some_and(|near| near < similarity_min) {
+        let made = maker.make(&tokens, attempts);
+        attempts += 1;
+        let near = drift::similarity(&made.content, previous, batch);
+        if near > similarity && made.information_drift <= best.information_drift {
+            (best, similarity) = (made, near);
+        }
+    }
+    NearestSummary { summary: maker.measured(best), similarity, attempts }
+}
+
+/// Makes summaries of the same texts.
+struct Maker<'a> {
+    previous: &'a str,
+    batch: &'a [Line<'a>],
+    count: &'a dyn TokenCounter,
+    clauses: Vec<Clause<'a>>,
+    lexicon: Lexicon<'a>,
+    speakers: Vec<String>,
+    /// Stems of each clause of the messages.
+    new_stems: Vec<Vec<StemId>>,
+}
+
+/// A summary whose random drift is not measured yet.
+struct UnmeasuredSummary {
+    content: String,
+    token_estimate: u64,
+    facts_kept: usize,
+    information_drift: f64,
+    /// Tokens of the clauses of messages.
+    new_tokens: u64,
+}
+
+impl<'a> Maker<'a> {
+    fn new(previous: &'a str, batch: &'a [Line<'a>], count: &'a dyn TokenCounter) -> Self {
+        let mut reader = Reader::new(previous, batch, count);
+        reader.read_previous(previous);
+        let first_new = reader.clauses.len();
+        reader.read_batch(batch);
+        let Reader { clauses, lexicon, speakers, .. } = reader;
+        let new_stems = clauses[first_new..].iter().map(|clause| clause.stems.clone()).collect();
+        Self { previous, batch, count, clauses, lexicon, speakers, new_stems }
+    }
+
+    /// Makes a summary. With each further `attempt`, stems that occur often are worth more, so that
+    /// the summary comes closer to the middle of the texts.
+    fn make(&mut self, tokens: &RangeInclusive<u64>, attempt: u32) -> UnmeasuredSummary {
+        let (tokens_max, previous, count) = (*tokens.end(), self.previous, self.count);
+        let lexicon = &mut self.lexicon;
+        let mut selection = Selection::new(&self.clauses, &self.speakers, lexicon, count, attempt);
+        let mut content = previous.to_owned();
+        let fits = count.count(previous) <= tokens_max;
+        if self.batch.is_empty() && fits {
             selection.choose_old();
-            previous.clone_into(&mut content);
+        } else {
+            selection.choose(tokens_max);
+            content = selection.fit(tokens_max);
+            if count.count(&content) < *tokens.start() && fits {
+                selection.choose_old();
+                previous.clone_into(&mut content);
+            }
+        }
+        UnmeasuredSummary {
+            token_estimate: count.count(&content),
+            facts_kept: selection.chosen.len(),
+            information_drift: drift::of_kept(&self.new_stems, &selection.kept_stems()),
+            new_tokens: selection.new_tokens(),
+            content,
         }
     }
 
-    let (facts_kept, kept) = (selection.chosen.len(), selection.kept_stems());
-    let token_estimate = count.count(&content);
-    // The random selections get the tokens that the summary has for the messages, and at least the
-    // tokens that clauses of the previous summary leave for them.
-    let reserved = token_estimate as f64 * (1.0 - WEIGHTS.old_share);
-    let random_tokens = selection.new_tokens().max(reserved as u64);
-    let sentences: Vec<Vec<StemId>> =
-        clauses[first_new..].iter().map(|clause| clause.stems.clone()).collect();
-    Summary {
-        facts_kept,
-        information_drift: drift::of_kept(&sentences, &kept),
-        random_drift: drift::of_random(&sentences, batch, random_tokens, &mut lexicon),
-        token_estimate,
-        content,
+    fn measured(&mut self, made: UnmeasuredSummary) -> Summary {
+        // The random selections get the tokens that the summary has for the messages, and at least
+        // the tokens that clauses of the previous summary leave for them.
+        let reserved = made.token_estimate as f64 * (1.0 - WEIGHTS.old_share);
+        let tokens = made.new_tokens.max(reserved as u64);
+        let random = drift::of_random(&self.new_stems, self.batch, tokens, &mut self.lexicon);
+        Summary {
+            content: made.content,
+            token_estimate: made.token_estimate,
+            facts_kept: made.facts_kept,
+            information_drift: made.information_drift,
+            random_drift: random,
+        }
     }
 }
 

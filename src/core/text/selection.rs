@@ -63,6 +63,7 @@ impl<'a> Selection<'a> {
         speakers: &'a [String],
         lexicon: &mut Lexicon<'_>,
         count: &'a dyn TokenCounter,
+        attempt: u32,
     ) -> Self {
         // Every line names its speakers.
         let mut said = vec![false; lexicon.stem_count()];
@@ -76,7 +77,7 @@ impl<'a> Selection<'a> {
         let statements: Vec<Statement> =
             clauses.iter().map(|clause| statement(clause, &said, lexicon)).collect();
         Self {
-            worth: worth_of_stems(clauses, lexicon),
+            worth: worth_of_stems(clauses, lexicon, attempt),
             newer: replacements(&statements),
             said,
             is_chosen: vec![false; clauses.len()],
@@ -371,7 +372,7 @@ fn is_inflected(word: &str) -> bool {
 
 /// Returns the worth of each stem. Rare and repeated stems are worth more, and so are names and
 /// numbers, because names and numbers often answer questions.
-fn worth_of_stems(clauses: &[Clause<'_>], lexicon: &mut Lexicon<'_>) -> Vec<f64> {
+fn worth_of_stems(clauses: &[Clause<'_>], lexicon: &mut Lexicon<'_>, attempt: u32) -> Vec<f64> {
     let mut frequency = vec![0_u32; lexicon.stem_count()];
     let mut class_worth = vec![0.0_f64; lexicon.stem_count()];
     for clause in clauses {
@@ -392,10 +393,11 @@ fn worth_of_stems(clauses: &[Clause<'_>], lexicon: &mut Lexicon<'_>) -> Vec<f64>
             }
         }
     }
+    let power = f64::from(attempt).mul_add(WEIGHTS.frequency_step, WEIGHTS.frequency_power);
     let worth = |(frequency, class): (u32, f64)| {
         let frequency = f64::from(frequency.max(1));
         let idf = (1.0 + clauses.len() as f64 / frequency).ln();
-        idf.powf(WEIGHTS.idf_power) * frequency.powf(WEIGHTS.frequency_power) * class
+        idf.powf(WEIGHTS.idf_power) * frequency.powf(power) * class
     };
     frequency.into_iter().zip(class_worth).map(worth).collect()
 }

@@ -24,6 +24,9 @@ pub struct EvictFifo {
     /// Whether the evicted messages are summarized.
     #[serde(default = "yes")]
     pub summarize: bool,
+    /// Whether the call must not wait for a model; a run sets this.
+    #[serde(skip)]
+    pub at_once: bool,
 }
 
 /// Which messages are evicted first.
@@ -76,7 +79,8 @@ impl Command for EvictFifo {
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         let target = self.target_tokens.unwrap_or(ctx.core.token_budget.target);
-        let flush = Flush { always: true, target, summarize: self.summarize, may_wait: true };
+        let (summarize, may_wait) = (self.summarize, !self.at_once);
+        let flush = Flush { always: true, target, summarize, may_wait };
         ctx.draft().finish(flush, ctx.answers, Map::new())
     }
 }

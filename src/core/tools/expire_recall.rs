@@ -34,7 +34,7 @@ impl Command for ExpireRecall {
         let mut draft = ctx.draft();
         if renews {
             let fresh = || Question::Evicted { since: self.fresh.clone() };
-            draft.renew_summary(ctx.answers.evicted(fresh)?, ctx.answers)?;
+            draft.renew_expired(ctx.answers.evicted(fresh)?, ctx.answers)?;
         }
         let expired = if due.is_empty() && !settles { 0 } else { draft.expire(due) };
         ctx.finish(draft, result(expired, true))

@@ -33,6 +33,7 @@ mod recall_page;
 mod record_answer;
 mod record_heartbeat;
 mod record_prompt;
+mod refine_summary;
 mod release_tainted;
 mod result_page;
 mod search_archival;
@@ -68,6 +69,7 @@ pub use put_schedule::PutSchedule;
 pub use recall_dates::RecallDates;
 pub use record_answer::RecordAnswer;
 pub use record_prompt::RecordPrompt;
+pub use refine_summary::RefineSummary;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
 pub use search_recall::look_only;
 pub use send_message::Say;
@@ -92,6 +94,7 @@ list! {
         patch_agent::PatchAgent,
         bury_chain::BuryChain,
         expire_recall::ExpireRecall,
+        refine_summary::RefineSummary,
         release_tainted::ReleaseTainted,
         fire_tick::FireTick,
         forget::Forget,

@@ -230,10 +230,15 @@ impl Processor {
         capture: Option<Capture>,
         guard: Guard,
     ) -> Result<Value> {
+        let mut call = asked.call;
+        if let Call::EvictFifo(evict) = &mut call {
+            // A run never waits for the summary model, which writes in the background instead.
+            evict.at_once = true;
+        }
         let request = CallRequest {
             principal: request.principal.clone(),
             agent: request.agent.clone(),
-            call: asked.call,
+            call,
             arguments,
             key,
             guard: Some(guard),

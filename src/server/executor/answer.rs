@@ -59,11 +59,12 @@ impl Executor {
             Question::Page { handle } => {
                 answers.page = Some(store::result_page(ro, scope, &handle).await?);
             }
-            Question::Summary { of, previous, lines, tokens, may_wait } => {
+            Question::Summary { of, previous, lines, tokens, by } => {
                 let wanted = Wanted { previous, lines, tokens };
-                let model = self.kernel.model.as_ref().filter(|_| may_wait);
+                let model = self.kernel.model.as_ref();
                 let counter = Arc::clone(self.kernel.counters.of(core.encoding));
-                let (content, details) = summarised(wanted, counter, model).await?;
+                let (content, details) = summarised(wanted, counter, model, by).await?;
+                self.summary_health.note(&details, self.kernel.clock.unix_ms());
                 answers.summary = Some(SummaryAnswer { of, content, details });
             }
             Question::Archive { manifest_key, messages } => {

@@ -10,6 +10,7 @@ use super::kernel::{Counters, Kernel};
 use super::measures::Measures;
 use super::moving::{Directory, Home};
 use super::quota::AgentQuota;
+use super::refine::{Refines, SummaryHealth};
 use super::refusals::Refusals;
 use super::reindex::{Reindex, ReindexNotes};
 use super::request::CallRequest;
@@ -50,6 +51,10 @@ pub struct Executor {
     pub(super) directory: Directory,
     /// Maximum number of agents of a tenant.
     pub(super) quota: AgentQuota,
+    /// Evictions whose summaries a model may write again.
+    pub(super) refines: Refines,
+    /// Whether the summary model works.
+    pub(super) summary_health: SummaryHealth,
 }
 
 impl Executor {
@@ -92,6 +97,8 @@ impl Executor {
             exports: Exports::default(),
             directory: Directory::default(),
             quota: AgentQuota::default(),
+            refines: Refines::default(),
+            summary_health: SummaryHealth::default(),
         }
     }
 

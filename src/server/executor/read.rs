@@ -166,6 +166,9 @@ impl Executor {
             let before = self.retention.before(self.kernel.clock.unix_ms());
             told["retention"] = json!({"recall_ttl_s": recall_ttl_s, "before": before});
         }
+        if let Some(degraded) = self.summary_health.told() {
+            told["degraded"] = degraded;
+        }
         told
     }
 
@@ -317,6 +320,9 @@ impl Executor {
             self.archive.nudge();
         }
         let mut report = json!({"vector_index": self.archive.report(&index)});
+        if let Some(degraded) = self.summary_health.told() {
+            report["degraded"] = degraded;
+        }
         if let Some(checkpoints) = self.kernel.checkpoints.as_ref().filter(|all| all.has_witness())
         {
             report["witness"] = checkpoints.witness_told();

@@ -27,7 +27,7 @@ use vctx_core::memory::answer_key::kept_key;
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
 use vctx_core::policy::{
-    Answers, Ctx, Depends, Question, Stage, Stages as _, Step, Stop, changed_since,
+    Answers, Ctx, Depends, Question, Stage, Stages as _, Step, Stop, SummaryWriter, changed_since,
 };
 use vctx_core::tools::Call;
 use vctx_core::trust::Scope;
@@ -119,7 +119,9 @@ impl<'a> Run<'a> {
         let (key, minted) = key_of(request, || executor.kernel.ids.key())?;
         check_guarded(request)?;
         let limit = match &request.call {
-            Call::EvictFifo(_) if executor.kernel.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
+            Call::EvictFifo(_) | Call::RefineSummary(_) if executor.kernel.model.is_some() => {
+                CALL_MS_MAX + MODEL_MS_MAX
+            }
             Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
                 CALL_MS_MAX + PARTS_MS_MAX
             }
@@ -272,11 +274,11 @@ impl<'a> Run<'a> {
                 Err(Stop::Ask(question)) => {
                     self.looked = true;
                     let slow = match *question {
-                        Question::Summary { may_wait: true, .. } => {
-                            self.executor.kernel.model.is_some()
-                        }
+                        Question::Summary {
+                            by: SummaryWriter::Any | SummaryWriter::Model, ..
+                        } => self.executor.kernel.model.is_some(),
                         Question::EmbedParts(_) => true,
-                        Question::Summary { may_wait: false, .. }
+                        Question::Summary { by: SummaryWriter::Local, .. }
                         | Question::Queue { .. }
                         | Question::Calls { .. }
                         | Question::Recall { .. }
@@ -429,6 +431,9 @@ impl<'a> Run<'a> {
         match applied {
             Ok(Applied::Written(rev)) => {
                 report(&change, self.request.call.name());
+                if executor.refines() {
+                    executor.refines.add(&change);
+                }
                 if change.ingest().is_some() {
                     executor.archive.nudge();
                 }

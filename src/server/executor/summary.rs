@@ -1,7 +1,7 @@
-//! Makes summaries with a model, which is asked again if its answer is empty or too dissimilar to
-//! the summarised texts.
+//! Makes summaries with a model, which is asked again if its answer is not usable or too dissimilar
+//! to the summarised texts.
 //!
-//! If no answer is usable, the local summariser makes the summary.
+//! If no answer is usable, the summary of the local summariser stands.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,25 +9,34 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::models::Gateway;
+use crate::models::{Gateway, Summarised, echoes};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::memory::TokenCounter;
-use vctx_core::policy::Line;
+use vctx_core::policy::{DEGRADED, Line, SummaryWriter};
 use vctx_core::text::{drift, local};
 
 /// Maximum number of requests to a model for one summary, including the first.
 const SUMMARY_ATTEMPTS_MAX: usize = 3;
 
+/// Maximum number of attempts of the local summariser. In measurements on LoCoMo, a third one was
+/// hardly ever closer than the second.
+const LOCAL_ATTEMPTS_MAX: u32 = 2;
+
 /// Minimum similarity between a summary and the summarised texts. If the similarity is lower, the
-/// model is asked again (the value is from the project's specification 002, section on
+/// summary is made again (the value is from the project's specification 002, section on
 /// summarisation drift).
 const SIMILARITY_MIN: f64 = 0.85;
-/// Similarity below which a summary seems to belong to another conversation. With the lexical
-/// embedder, 90 % of the summaries of other conversations have a similarity below this value.
+/// Similarity below which a summary seems to belong to another conversation, so that it is not
+/// used. With the lexical embedder, 90 % of the summaries of other conversations have a similarity
+/// below this value.
 const SIMILARITY_ALARM: f64 = 0.45;
+
+/// Length of the longest answer that is used, in percent of the maximum size. The last lines of a
+/// longer answer are left out, because models count tokens differently.
+const TOO_LONG_PERCENT: u64 = 125;
 
 /// The input of a summary: the summary so far, the evicted messages and the size limits.
 pub(super) struct Wanted {
@@ -55,92 +64,173 @@ struct Measured {
     random: f64,
 }
 
-/// Makes a summary. Returns the summary and the measurements that its event contains.
+/// Makes a summary. Returns the summary and the measurements that its event contains. If a model
+/// had to write the summary and no answer was usable, the summary is empty.
 pub(super) async fn summarised(
     wanted: Wanted,
     counter: Arc<dyn TokenCounter>,
     model: Option<&Gateway>,
+    by: SummaryWriter,
 ) -> Result<(String, Map<String, Value>)> {
     let wanted = Arc::new(wanted);
     let begun = clock::now();
-    let mut attempts = 1;
-    if let Some(model) = model.filter(|_| wanted.has_words()) {
-        match best_answer(model, &wanted, &counter).await {
+    let mut attempts = 0;
+    let mut refused = None;
+    let model = model.filter(|_| by != SummaryWriter::Local && wanted.has_words());
+    if let Some(model) = model {
+        match best_answer(model, &wanted, &counter, by).await {
             Ok((best, attempts)) => {
-                let similarity = best.similarity.filter(|s| *s < SIMILARITY_ALARM);
-                let alarm = similarity.map(|_| "similarity");
-                return Ok(text_with_details("model", best, &wanted, attempts, alarm, begun));
+                return Ok(text_with_details("model", best, &wanted, attempts, None, begun));
             }
             Err(failed) => {
                 attempts = failed.attempts;
-                tracing::warn!(
-                    error = failed.error.chain(),
-                    "summary model failed; the local summariser answers"
-                );
+                refused = Some(failed.refused);
+                let (reason, error) = (failed.refused.text(), failed.error.map(|e| e.chain()));
+                tracing::debug!(reason, error, attempts, "no answer of the summary model is used");
             }
         }
     }
+    if by == SummaryWriter::Model {
+        let reason = refused.unwrap_or(Refused::Empty).text();
+        return Ok((String::new(), Map::from_iter([(DEGRADED.to_owned(), reason.into())])));
+    }
     let work = Arc::clone(&wanted);
-    let local = off_the_io_thread(move || summarised_here(&work, &*counter)).await?;
-    let alarm = (local.information > local.random).then_some("information");
-    Ok(text_with_details("local", local, &wanted, attempts, alarm, begun))
+    let (local, tries) = off_the_io_thread(move || summarised_here(&work, &*counter)).await?;
+    let attempts = refused.map_or(tries, |_| attempts);
+    let alarm = match refused {
+        Some(Refused::Unlike) => Some("similarity"),
+        _ => (local.information > local.random).then_some("information"),
+    };
+    let (text, mut details) = text_with_details("local", local, &wanted, attempts, alarm, begun);
+    if let Some(refused) = refused {
+        details.insert(DEGRADED.into(), refused.text().into());
+    }
+    Ok((text, details))
 }
 
-/// The error when no request to the model gave a usable answer, with the number of requests.
+/// Why an answer of the model is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// The model is not there, or refuses the request.
+    Unavailable,
+    /// The model did not answer in time.
+    Late,
+    /// The answer has no word.
+    Empty,
+    /// The answer is longer than allowed, or the model's own limit cut it.
+    TooLong,
+    /// The answer has far fewer tokens than the summary that it would replace.
+    Shrunk,
+    /// The answer repeats the instruction.
+    Echo,
+    /// The answer has another subject or language than the summarised texts.
+    Unlike,
+}
+
+impl Refused {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Late => "late",
+            Self::Empty => "empty",
+            Self::TooLong => "too_long",
+            Self::Shrunk => "shrunk",
+            Self::Echo => "echo",
+            Self::Unlike => "unlike",
+        }
+    }
+}
+
+/// The outcome when no request to the model gave a usable answer, with the number of requests.
 struct Failed {
-    error: Error,
+    refused: Refused,
+    error: Option<Error>,
     attempts: usize,
 }
 
 /// Asks the model until an answer is similar enough, at most `SUMMARY_ATTEMPTS_MAX` times and
-/// within the time limit of one answer. Returns the model's best answer. A refused, filtered or
-/// truncated answer counts as empty, and is not a summary.
+/// within the time limit of one answer. Returns the most similar of the usable answers.
 async fn best_answer(
     model: &Gateway,
     wanted: &Arc<Wanted>,
     counter: &Arc<dyn TokenCounter>,
+    by: SummaryWriter,
 ) -> std::result::Result<(Measured, usize), Failed> {
     let until = clock::now() + Duration::from_millis(MODEL_MS_MAX);
     let mut best: Option<Measured> = None;
+    let mut last = Refused::Empty;
     for attempt in 1..=SUMMARY_ATTEMPTS_MAX {
         let tokens_max = *wanted.tokens.end();
         let ask = model.summarise(&wanted.previous, &wanted.lines, tokens_max, attempt);
-        let answer = tokio::time::timeout_at(until.into(), ask).await;
-        let answer = answer.unwrap_or_else(|_| Err(late()));
-        let failed = |error| Failed { error, attempts: attempt };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return best.map(|best| (best, attempt - 1)).ok_or(failed(error)),
+        let answer = match tokio::time::timeout_at(until.into(), ask).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                let late = error.code == Code::Timeout;
+                let refused = if late { Refused::Late } else { Refused::Unavailable };
+                let failed = Failed { refused, error: Some(error), attempts: attempt };
+                return best.map(|best| (best, attempt - 1)).ok_or(failed);
+            }
+            Err(_) => {
+                let failed = Failed { refused: Refused::Late, error: None, attempts: attempt };
+                return best.map(|best| (best, attempt - 1)).ok_or(failed);
+            }
         };
-        if has_words(&answer) {
-            let (work, counter) = (Arc::clone(wanted), Arc::clone(counter));
-            let found = off_the_io_thread(move || measured(answer, &work, &*counter)).await;
-            let found = found.map_err(failed)?;
-            if best.as_ref().is_none_or(|best| found.similarity > best.similarity) {
-                best = Some(found);
+        let (work, counter) = (Arc::clone(wanted), Arc::clone(counter));
+        let checked = off_the_io_thread(move || checked(answer, &work, &*counter, by)).await;
+        match checked {
+            Ok(Ok(found)) => {
+                if best.as_ref().is_none_or(|best| found.similarity > best.similarity) {
+                    best = Some(found);
+                }
+            }
+            Ok(Err(refused)) => last = refused,
+            Err(error) => {
+                let refused = Refused::Unavailable;
+                return Err(Failed { refused, error: Some(error), attempts: attempt });
             }
         }
         // If the similarity cannot be measured, the model is not asked again.
         let near = |best: &Measured| best.similarity.is_none_or(|near| near >= SIMILARITY_MIN);
         if best.as_ref().is_some_and(near) || attempt == SUMMARY_ATTEMPTS_MAX {
-            return best.map(|best| (best, attempt)).ok_or(failed(empty()));
+            let failed = Failed { refused: last, error: None, attempts: attempt };
+            return best.map(|best| (best, attempt)).ok_or(failed);
         }
         metrics::counter!(metric::SUMMARY_RETRIES).increment(1);
     }
-    Err(Failed { error: late(), attempts: SUMMARY_ATTEMPTS_MAX })
+    Err(Failed { refused: last, error: None, attempts: SUMMARY_ATTEMPTS_MAX })
+}
+
+/// Measures an answer of the model, or says why it is not used.
+fn checked(
+    answer: Summarised,
+    wanted: &Wanted,
+    counter: &dyn TokenCounter,
+    by: SummaryWriter,
+) -> std::result::Result<Measured, Refused> {
+    let text = answer.text;
+    if !has_words(&text) {
+        return Err(Refused::Empty);
+    }
+    let tokens = counter.count(text.trim());
+    if answer.is_cut || tokens > *wanted.tokens.end() * TOO_LONG_PERCENT / 100 {
+        return Err(Refused::TooLong);
+    }
+    if echoes(&text) {
+        return Err(Refused::Echo);
+    }
+    if by == SummaryWriter::Model && tokens < *wanted.tokens.start() {
+        return Err(Refused::Shrunk);
+    }
+    let found = measured(text, wanted, counter);
+    match found.similarity {
+        Some(near) if near < SIMILARITY_ALARM => Err(Refused::Unlike),
+        _ => Ok(found),
+    }
 }
 
 /// Returns whether a text contains a letter or digit of any script.
 fn has_words(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
-}
-
-fn empty() -> Error {
-    Error::new(Code::Internal, "the model answered without a word")
-}
-
-fn late() -> Error {
-    Error::new(Code::Timeout, "the model did not answer in time")
 }
 
 async fn off_the_io_thread<T: Send + 'static>(
@@ -158,15 +248,20 @@ fn borrowed(lines: &[Line]) -> Vec<local::Line<'_>> {
         .collect()
 }
 
-fn summarised_here(wanted: &Wanted, counter: &dyn TokenCounter) -> Measured {
+/// Makes a summary without a model. Returns the number of attempts with it.
+fn summarised_here(wanted: &Wanted, counter: &dyn TokenCounter) -> (Measured, usize) {
     let batch = borrowed(&wanted.lines);
-    let made = local::summarise(&wanted.previous, &batch, wanted.tokens.clone(), counter);
-    Measured {
-        similarity: drift::similarity(&made.content, &wanted.previous, &batch),
+    let (previous, tokens) = (&wanted.previous, wanted.tokens.clone());
+    let rule = (SIMILARITY_MIN, LOCAL_ATTEMPTS_MAX);
+    let found = local::summarise_near(previous, &batch, tokens, counter, rule);
+    let made = found.summary;
+    let measured = Measured {
+        similarity: found.similarity,
         information: made.information_drift,
         random: made.random_drift,
         content: made.content,
-    }
+    };
+    (measured, found.attempts as usize)
 }
 
 fn measured(content: String, wanted: &Wanted, counter: &dyn TokenCounter) -> Measured {

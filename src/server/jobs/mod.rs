@@ -3,6 +3,7 @@
 mod checkpoints;
 mod forgettings;
 mod recall_vectors;
+mod refines;
 mod reindex;
 mod retention;
 mod runner;
@@ -13,6 +14,7 @@ mod witness;
 pub use checkpoints::Signing;
 pub use forgettings::Forgettings;
 pub use recall_vectors::RecallVectors;
+pub use refines::SummaryRefines;
 pub use reindex::Reindex;
 pub use retention::Expiry;
 pub use runner::{Job, Runner};

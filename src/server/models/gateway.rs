@@ -29,6 +29,34 @@ pub struct Gateway {
     wire: Wire,
 }
 
+/// An answer of the summary model.
+#[derive(Clone, Debug)]
+pub struct Summarised {
+    /// The model's text; empty if the model refused to answer.
+    pub text: String,
+    /// Whether the model stopped at its limit of tokens.
+    pub is_cut: bool,
+}
+
+/// Number of consecutive words of the instruction by which an answer is recognised that repeats the
+/// instruction.
+const ECHO_WORDS: usize = 8;
+
+/// Beginnings of lines of the request, by which an answer is recognised that repeats the request.
+const FRAME: [&str; 2] = ["Tokens at most:", "Previous summary:"];
+
+/// Whether an answer repeats the instruction or the frame of the request.
+pub fn echoes(answer: &str) -> bool {
+    let words: Vec<&str> = answer.split_whitespace().collect();
+    let said = format!(" {} ", words.join(" "));
+    let repeats = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.windows(ECHO_WORDS).any(|run| said.contains(&format!(" {} ", run.join(" "))))
+    };
+    let is_frame = |line: &str| FRAME.iter().any(|frame| line.trim().starts_with(frame));
+    repeats(PROMPT) || repeats(AGAIN) || answer.lines().any(is_frame)
+}
+
 /// Instruction for a summary. It asks for a list of facts, since facts survive repeated summarising
 /// better in a list than in prose (measured on LoCoMo conversations).
 const PROMPT: &str = "Fold the previous summary and the conversation below into one new summary: a list of short facts, one per line, \
@@ -53,7 +81,7 @@ impl Gateway {
         lines: &[Line],
         tokens_max: u64,
         attempt: usize,
-    ) -> Result<String> {
+    ) -> Result<Summarised> {
         let said: Vec<String> = lines
             .iter()
             .map(|l| format!("{} #{} {}: {}", l.day, l.seq, l.speaker, l.text))
@@ -72,10 +100,9 @@ impl Gateway {
         let answer = tokio::time::timeout(limit, self.post(&body)).await.map_err(|e| {
             Error::new(Code::Timeout, "the model did not answer in time").caused_by(e)
         })??;
-        let content = answer["choices"][0]["message"]["content"].as_str();
-        content
-            .map(str::to_owned)
-            .ok_or_else(|| Error::new(Code::Internal, "the model's answer has no text"))
+        let choice = &answer["choices"][0];
+        let text = choice["message"]["content"].as_str().unwrap_or_default().to_owned();
+        Ok(Summarised { text, is_cut: choice["finish_reason"] == "length" })
     }
 
     async fn post(&self, body: &Value) -> Result<Value> {

@@ -10,7 +10,7 @@ mod wire;
 
 pub use cached_embedder::CachedEmbedder;
 pub use endpoint::EndpointEmbedder;
-pub use gateway::{Gateway, GatewaySettings};
+pub use gateway::{Gateway, GatewaySettings, Summarised, echoes};
 pub use limits::ALL as LIMITS;
 pub use settings::{EmbedderKind, EmbedderSettings};
 pub use vctx_base::embedder::{Embedder, Embedders, Kind};

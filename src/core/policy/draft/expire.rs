@@ -12,7 +12,7 @@ use crate::memory::edges::version_key;
 use crate::memory::event::EventType;
 use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
-use crate::policy::question::{Answers, Question};
+use crate::policy::question::{Answers, Question, SummaryWriter};
 use crate::policy::retention::{Due, ShownCopy};
 use crate::policy::step::Stop;
 use crate::window::summary_tokens_max;
@@ -45,6 +45,14 @@ impl Draft<'_> {
         count
     }
 
+    /// Makes a summary again that contains texts which are removed by age.
+    pub fn renew_expired(&mut self, left: &[Message], answers: &Answers) -> Result<(), Stop> {
+        // The new summary is never longer than the old one, so the window cannot overflow.
+        let stands = self.before.queue_head_summary.token_estimate;
+        let cap = summary_tokens_max(self.after.context_window).min(stands);
+        self.renew_summary(left, answers, "retention", cap)
+    }
+
     /// Removes copies from the window, because the text of their originals goes by age. Their
     /// positions stay, as after a forget operation.
     fn expire_shown(&mut self, shown: &[ShownCopy]) {
@@ -66,13 +74,16 @@ impl Draft<'_> {
     /// Replaces the summary by one that the local summariser makes from the given messages alone:
     /// evicted messages, oldest first, that still have their texts. Without such messages the
     /// summary is removed. An event says so in both cases.
-    pub fn renew_summary(&mut self, left: &[Message], answers: &Answers) -> Result<(), Stop> {
-        let old = &self.before.queue_head_summary;
-        let revision = old.revision;
-        // The new summary is never longer than the old one, so the window cannot overflow.
-        let cap = summary_tokens_max(self.after.context_window).min(old.token_estimate);
+    pub(super) fn renew_summary(
+        &mut self,
+        left: &[Message],
+        answers: &Answers,
+        reason: &'static str,
+        cap: u64,
+    ) -> Result<(), Stop> {
+        let revision = self.before.queue_head_summary.revision;
         let lines = self.lines_of(left);
-        let mut told = json!({"by": "local", "reason": "retention", "messages": lines.len()});
+        let mut told = json!({"by": "local", "reason": reason, "messages": lines.len()});
         let mut made = String::new();
         if !lines.is_empty() {
             let first = left.first().map_or(0, |message| message.seq);
@@ -81,9 +92,8 @@ impl Draft<'_> {
             let Some(answer) = answer else {
                 let tokens = 0..=cap.saturating_sub(self.summary_frame());
                 let previous = String::new();
-                return Err(
-                    Question::Summary { of, previous, lines, tokens, may_wait: false }.into()
-                );
+                let by = SummaryWriter::Local;
+                return Err(Question::Summary { of, previous, lines, tokens, by }.into());
             };
             made.clone_from(&answer.content);
         }

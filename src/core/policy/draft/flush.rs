@@ -7,10 +7,11 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::overflow::overflow;
+use super::refine::DEGRADED;
 use super::times::time_of_message;
 use super::{Draft, Flush};
 use crate::error::{Code, Error, Result};
-use crate::memory::change::{Change, Evict, Part, Recount};
+use crate::memory::change::{Change, Evict, Part, Recount, Refinable};
 use crate::memory::core::{Core, Summary};
 use crate::memory::edges::{SummaryEdge, joined_key, version_key};
 use crate::memory::event::EventType;
@@ -18,7 +19,7 @@ use crate::memory::form::Form;
 use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
 use crate::memory::tokens::TokenCounter;
-use crate::policy::question::{Answers, Line, Question};
+use crate::policy::question::{Answers, Line, Question, SummaryWriter};
 use crate::policy::step::Stop;
 use crate::trust::shows_outside;
 use crate::window::notices::{self, PRESSURE, SPOOL};
@@ -54,6 +55,10 @@ pub(super) struct Untold {
     /// Maximum number of tokens in the summary.
     cap: u64,
 }
+
+/// Fields about the summary that the event of a flush repeats.
+const MEASURES: [&str; 5] =
+    ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"];
 
 /// Reason of a drift alarm when no new summary was written. A drift alarm reports that evicted text
 /// is missing from the summary.
@@ -167,7 +172,12 @@ impl Draft<'_> {
                 return Err(self.summary_question(of, leaving, flush.may_wait).into());
             };
             details.clone_from(&summary.details);
-            let is_new = self.take_summary(&summary.content, cap, leaving);
+            let first_seq = leaving.first().map(|message| message.seq);
+            let is_new = self.take_summary(&summary.content, cap, first_seq);
+            let taken = self.after.queue_head_summary.content.len();
+            if is_new && taken < summary.content.trim().len() {
+                details.insert("cut".into(), true.into());
+            }
             if !is_new && lost(&self.before.queue_head_summary, &details) {
                 details.insert("drift_alarm".into(), true.into());
                 details.insert("alarm".into(), LOST.into());
@@ -194,6 +204,16 @@ impl Draft<'_> {
         }
         if flush.summarize {
             self.fold(leaving, &batch_id);
+        }
+        if flush.summarize && !flush.may_wait {
+            self.refinable = Some(Refinable {
+                previous: self.before.queue_head_summary.content.clone(),
+                revision: self.after.queue_head_summary.revision,
+                forgotten: self.after.forgotten.messages,
+                first_seq: head_seq,
+                last_seq: new_head_seq - 1,
+                batch_id: batch_id.clone(),
+            });
         }
         self.parts.push(Part::Evict(Evict {
             logged_ms: self.around.unix_ms,
@@ -224,12 +244,16 @@ impl Draft<'_> {
             "new_summary_tokens": after[Section::Summary], "after_occupancy": after.occupancy,
             "target_reached": after.occupancy <= flush.target,
         });
-        self.envelope.insert("flush".into(), report.clone());
-        let mut flush_details = report;
+        let mut flush_details = report.clone();
+        let mut told = report;
+        if let Some(reason) = details.get(DEGRADED) {
+            told[DEGRADED] = reason.clone();
+        }
+        self.envelope.insert("flush".into(), told);
         flush_details["before_occupancy"] = before_occupancy.into();
         flush_details["target"] = flush.target.into();
         flush_details["summary_rev"] = summary_rev.into();
-        for measure in ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"] {
+        for measure in MEASURES {
             if let Some(value) = details.get(measure) {
                 flush_details[measure] = value.clone();
             }
@@ -247,7 +271,7 @@ impl Draft<'_> {
     /// Adds edges from the new summary to the first evicted message and to the previous summary.
     /// The first evicted message represents all evicted messages, because their entries in recall
     /// storage contain the eviction's id.
-    fn fold(&mut self, leaving: &[Message], batch_id: &str) {
+    pub(super) fn fold(&mut self, leaving: &[Message], batch_id: &str) {
         let summary = &self.after.queue_head_summary;
         let Some(kept) = &summary.kept else { return };
         let from = format!("core_versions/{kept}");
@@ -357,7 +381,8 @@ impl Draft<'_> {
         let tokens = least.saturating_sub(frame)..=cap.saturating_sub(frame);
         let lines = self.lines_of(leaving);
         let previous = self.before.queue_head_summary.content.clone();
-        Question::Summary { of, previous, lines, tokens, may_wait }
+        let by = if may_wait { SummaryWriter::Any } else { SummaryWriter::Local };
+        Question::Summary { of, previous, lines, tokens, by }
     }
 
     /// Returns the tokens that a summary costs in addition to its text.
@@ -383,7 +408,7 @@ impl Draft<'_> {
 
     /// Stores a summary, truncated to its maximum size. If nothing of the new text fits, the old
     /// summary remains and the function returns false.
-    fn take_summary(&mut self, content: &str, cap: u64, leaving: &[Message]) -> bool {
+    pub(super) fn take_summary(&mut self, content: &str, cap: u64, first: Option<u64>) -> bool {
         let counter = self.around.counter;
         let old = &self.before.queue_head_summary;
         let form = self.after.form;
@@ -393,7 +418,7 @@ impl Draft<'_> {
             (text, token_estimate) = cut_to(counter, form, &old.content, cap);
         }
         let first_seq = match old.content.is_empty() {
-            true => leaving.first().map(|message| message.seq),
+            true => first,
             false => old.first_seq,
         };
         self.after.queue_head_summary = Summary {
