@@ -108,6 +108,7 @@ mod recall_queue;
 mod refined;
 mod reindex;
 mod releases;
+mod renewed;
 mod repeats;
 mod report;
 mod retention;

@@ -94,6 +94,9 @@ pub struct Forgetting {
     pub summary_from: Option<u64>,
     /// Newest version of the core whose stored summary may contain the forgotten text.
     pub summary_until: u64,
+    /// Whether the summary is made again from the messages that are left. Not if the summariser's
+    /// own words could make the forgotten text again.
+    pub renews: bool,
     /// Whether some of the forgotten text was in a client's conversation thread.
     pub threads: bool,
     /// Number of removed rows in each collection.

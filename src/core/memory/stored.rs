@@ -277,7 +277,7 @@ const GROUPS: &[Group] = &[
     Group::owner("pages", "agent_id"),
     Group::figures(
         "forgets",
-        "_key after answer_key answers at begun_at by chain code counts ended_at items kept last phase prompts request_hash step summary_from \
+        "_key after answer_key answers at begun_at by chain code counts ended_at items kept last phase prompts renews request_hash step summary_from \
          summary_until threads tool_sets touched_ms versions what",
     )
     .stays(),

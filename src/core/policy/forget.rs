@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::forget::{Forgetting, Quoted, QuotingVersion};
+use crate::limits::FORGET_ROWS;
+use crate::memory::forget::{Forgetting, Phase, Quoted, QuotingVersion};
 use crate::memory::message::Message;
 
 /// A request for a forget operation, which names what to forget.
@@ -23,6 +24,8 @@ pub struct ForgetAsked {
     pub blocks: bool,
     /// Whether the rows that would be removed or changed are counted.
     pub counted: bool,
+    /// Whether the summary is made again from the messages that are left.
+    pub renews: bool,
 }
 
 /// The rows that a request for a forget operation concerns.
@@ -153,6 +156,18 @@ pub struct ForgetLook {
     pub keys: Vec<String>,
     /// Start of the next page of rows; `None` after the last page.
     pub after: Option<String>,
+}
+
+impl ForgetLook {
+    /// Whether the next step removes the last of the messages, and the summary with them, so that
+    /// the summary is made again.
+    pub fn renews_summary(&self, row: &Forgetting, head_seq: u64) -> bool {
+        let last = row.phase == Phase::Messages && row.at + FORGET_ROWS >= row.items.len() as u64;
+        let mut going = self.messages.iter().filter(|one| !one.gone);
+        let goes =
+            row.summary_from.is_some() || going.any(|one| one.summary_from(head_seq).is_some());
+        row.renews && last && goes
+    }
 }
 
 impl StandingMessage {

@@ -87,6 +87,24 @@ fn day(text: &str, last: &str) -> Option<Date> {
     Date::new(year, i8::try_from(month + 1).ok()?, number).ok()
 }
 
+/// Names of roles, which a summary has as names of speakers.
+const ROLES: [&str; 5] = ["user", "assistant", "system", "tool", "event"];
+/// Length in bytes below which a text without letters may be a part of a date or of positions.
+const DATE_BYTES_MAX: usize = 12;
+
+/// Whether a summary may contain a text that none of its messages contains. The summariser adds
+/// dates, positions, names of speakers and separators.
+pub fn may_write(text: &str) -> bool {
+    let joins = [':', ';', '|', '#', '\n', '\r'];
+    let ends = [". ", "! ", "? "];
+    let is_month = |word: &str| MONTHS.contains(&word.trim_matches(|c: char| !c.is_alphabetic()));
+    text.contains(joins)
+        || ends.iter().any(|end| text.contains(end))
+        || text.split_whitespace().any(is_month)
+        || ROLES.contains(&text.trim().to_lowercase().as_str())
+        || (!text.contains(char::is_alphabetic) && text.len() < DATE_BYTES_MAX)
+}
+
 /// Returns the label that names a speaker in a summary. A speaker that already is a label is
 /// returned unchanged, so that a summary can be parsed again.
 pub(super) fn label(speaker: &str) -> String {

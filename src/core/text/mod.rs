@@ -15,4 +15,5 @@ mod superseded;
 mod tiktoken;
 
 pub use composed::composed;
+pub use dated::may_write;
 pub use tiktoken::{EarlierTiktoken, Tiktoken};

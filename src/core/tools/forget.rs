@@ -10,6 +10,7 @@ use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::FORGET_MESSAGES_MAX;
 use crate::policy::{Ctx, Depends, ForgetAsked, ForgetFound, Question, Step, Stop};
+use crate::text::may_write;
 
 /// Minimum and maximum length of a text to forget, in bytes; a shorter text would occur almost
 /// everywhere.
@@ -113,6 +114,7 @@ impl Forget {
             text: self.text.clone(),
             blocks: self.blocks,
             counted: self.dry_run,
+            renews: self.text.as_deref().is_none_or(|text| !may_write(text)),
         }
     }
 }
@@ -159,6 +161,10 @@ impl Command for ForgetStep {
         };
         let mut draft = ctx.draft();
         draft.go_on_forgetting(row, look);
+        if look.renews_summary(row, ctx.core.queue.head_seq) {
+            let left = ctx.answers.evicted(|| Question::Evicted { since: String::new() })?;
+            draft.renew_forgotten(row, left, ctx.answers)?;
+        }
         let result = Map::from_iter([("step".to_owned(), Value::from(row.step + 1))]);
         ctx.finish(draft, result)
     }

@@ -1,6 +1,8 @@
 //! The changes of a forget operation (a permanent removal of texts): the first change lists the
 //! texts to remove, and later changes remove these texts.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::Draft;
@@ -8,7 +10,10 @@ use crate::limits::FORGET_ROWS;
 use crate::memory::change::{Expire, Forget, Part};
 use crate::memory::core::Summary;
 use crate::memory::forget::{Forgetting, ForgottenText, Phase};
+use crate::memory::message::Message;
 use crate::policy::forget::{ForgetAsked, ForgetFound, ForgetLook, StandingMessage};
+use crate::policy::question::Answers;
+use crate::policy::step::Stop;
 use crate::search::escaped;
 
 impl Draft<'_> {
@@ -39,6 +44,7 @@ impl Draft<'_> {
             blocks,
             quoted,
             threads: found.messages.iter().any(|one| one.thread),
+            renews: asked.renews,
             by: json!(self.around.actor),
             begun_at: self.after.updated_at.clone(),
             touched_ms: self.around.unix_ms,
@@ -100,7 +106,8 @@ impl Draft<'_> {
                 self.forget_messages(row, &look.messages);
                 row.at += FORGET_ROWS;
                 if row.at >= row.items.len() as u64 {
-                    row.summary_until = self.after.version;
+                    // The version of this change may contain the new summary.
+                    row.summary_until = self.before.version;
                     row.advance();
                 }
             }
@@ -218,12 +225,25 @@ impl Draft<'_> {
         }));
     }
 
+    /// Makes the summary again from the evicted messages that this forget operation leaves, if this
+    /// step is the one in which the last text that the summary may contain goes.
+    pub fn renew_forgotten(
+        &mut self,
+        row: &Forgetting,
+        evicted: &[Message],
+        answers: &Answers,
+    ) -> Result<(), Stop> {
+        let gone: BTreeSet<u64> = row.items.iter().map(|one| one.seq).collect();
+        let left: Vec<Message> =
+            evicted.iter().filter(|one| !gone.contains(&one.seq)).cloned().collect();
+        let cap = self.refined_tokens_max();
+        self.renew_summary(&left, answers, "forgotten", cap)
+    }
+
     /// Drops the agent's summary, because it may contain words of the removed text at unknown
-    /// positions. The next eviction begins a new summary.
+    /// positions. An empty summary gets a new revision too, so that no summary is written that was
+    /// made before.
     fn drop_summary(&mut self) {
-        if self.after.queue_head_summary.content.is_empty() {
-            return;
-        }
         self.after.queue_head_summary = Summary {
             revision: self.after.queue_head_summary.revision + 1,
             changed_at_version: self.after.version,
