@@ -2,10 +2,10 @@
 //!
 //! `word_vectors.bin` has a header of three numbers (`u32`, little-endian: words, components,
 //! neighbours), for each word the components of its vector (`i8`), for each word its neighbours in
-//! meaning, nearest first (`u16` place, `u8` cosine times 255, which is 0 for no neighbour), and the
-//! words in the order of their frequency, one on each line. The vectors join those of GloVe
-//! (Wikipedia and Gigaword, 100 components) with those of all-MiniLM-L6-v2 for single words, reduced
-//! by a principal component analysis. Months, days, numbers and colours have no neighbours: another
+//! meaning, nearest first (`u16` place, `u8` cosine times 255, which is 0 for no neighbour), and
+//! the words in the order of their frequency, one on each line. The vectors join those of GloVe
+//! (Wikipedia and Gigaword, 100 components) with those of all-MiniLM-L6-v2 for single words,
+//! reduced by a principal component analysis. Months, days, numbers and colours have no neighbours: another
 //! value is no other word for the same thing. `loadtest/word_vectors.py` makes the file.
 
 use std::collections::HashMap;
@@ -21,7 +21,8 @@ const NUMBER_BYTES: usize = 4;
 const NEIGHBOUR_BYTES: usize = 3;
 /// Number of the most frequent words, which say nothing about the subject of a text.
 const COMMON_WORDS: usize = 40;
-/// Smallest cosine of two neighbours' vectors, and the cosine from which nearer words count no more.
+/// Smallest cosine of two neighbours' vectors, and the cosine from which nearer words count no
+/// more.
 const NEAR_COSINES: (f64, f64) = (0.45, 0.8);
 /// Degrees to which a word counts as an asked word at the two cosines of [`NEAR_COSINES`]. Chosen,
 /// like the weights of the topic, on the development halves of LoCoMo and BEAM-100K and on chats of
