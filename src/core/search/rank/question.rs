@@ -80,6 +80,8 @@ pub(super) struct QuestionWords {
     pub(super) quoted: Vec<Vec<Stem>>,
     /// The subject of the question's content words.
     pub(super) topic: Topic,
+    /// Share of the question's words, weighted by rarity, that `topic` knows.
+    pub(super) topic_share: f64,
 }
 
 /// Returns the content words of a query in lower case, each once, in order. If a query has no
@@ -216,9 +218,12 @@ impl QuestionWords {
             && words.len() <= KEYWORDS_MAX
             && !words.iter().any(|word| among(STATE_BEGINS, word));
         let is_sequence = ["in", "what", "which", "the"].iter().any(|word| pair(word, &["order"]));
+        let total = terms.iter().map(|(_, rarity)| rarity).sum::<f64>().max(f64::MIN_POSITIVE);
+        let known = terms.iter().filter(|(stem, _)| lexicon.has_topic(*stem));
         Self {
             topic: lexicon.topic(terms.iter().map(|(stem, _)| *stem)),
-            total: terms.iter().map(|(_, rarity)| rarity).sum::<f64>().max(f64::MIN_POSITIVE),
+            topic_share: known.map(|(_, rarity)| rarity).sum::<f64>() / total,
+            total,
             terms,
             unknown,
             sequence,

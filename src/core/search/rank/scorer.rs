@@ -398,7 +398,10 @@ impl<'a> Scene<'a> {
         let (own, others) = if asked.about_user { ABOUT_USER } else { (1.0, 1.0) };
         values.set(ScorePart::Own, own * one(unnamed && words.is_own));
         values.set(ScorePart::Others, others * one(unnamed && words.has_others && !words.is_own));
-        values.set(ScorePart::Topic, words.topic.nearness(&asked.topic));
+        // Between persons, a question that repeats the words of the asked question is no evidence.
+        let is_evidence = read.name.is_none() || !words.asks_only;
+        let topic = one(is_evidence) * words.topic.nearness(&asked.topic);
+        values.set(ScorePart::Topic, topic * asked.topic_share);
         values.set(ScorePart::Length, (words.words.len() as f64).ln_1p() / 4.0);
         values
     }

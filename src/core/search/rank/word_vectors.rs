@@ -5,8 +5,8 @@
 //! meaning, nearest first (`u16` place, `u8` cosine times 255, which is 0 for no neighbour), and
 //! the words in the order of their frequency, one on each line. The vectors join those of GloVe
 //! (Wikipedia and Gigaword, 100 components) with those of all-MiniLM-L6-v2 for single words,
-//! reduced by a principal component analysis. Months, days, numbers and colours have no neighbours: another
-//! value is no other word for the same thing. `loadtest/word_vectors.py` makes the file.
+//! reduced by a principal component analysis. Months, days, numbers and colours have no neighbours:
+//! another value is no other word for the same thing. `loadtest/word_vectors.py` makes the file.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ const NEAR_COSINES: (f64, f64) = (0.45, 0.8);
 /// Degrees to which a word counts as an asked word at the two cosines of [`NEAR_COSINES`]. Chosen,
 /// like the weights of the topic, on the development halves of LoCoMo and BEAM-100K and on chats of
 /// a month.
-const NEAR_DEGREES: (f64, f64) = (0.15, 0.5);
+const NEAR_DEGREES: (f64, f64) = (0.1, 0.4);
 /// Frequency of a word at which the word counts half in the vector of a text, as a share of all
 /// words (SIF, Arora et al. 2017).
 const HALF_FREQUENCY: f32 = 1e-3;
@@ -101,6 +101,11 @@ pub(super) fn nearness(asked: &str, word: &str) -> f64 {
     let (least, most) = NEAR_COSINES;
     let share = ((cosine - least) / (most - least)).clamp(0.0, 1.0);
     NEAR_DEGREES.0 + share * (NEAR_DEGREES.1 - NEAR_DEGREES.0)
+}
+
+/// Whether a stem's word has a vector that says something about the subject of a text.
+pub(super) fn is_known(stem: &str) -> bool {
+    VECTORS.places.get(stem).is_some_and(|place| *place >= COMMON_WORDS)
 }
 
 /// Returns the words nearest in meaning to a stem, nearest first, at most `limit`.

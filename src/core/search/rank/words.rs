@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use frostem::{Algorithm, Stemmer};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::word_vectors::Topic;
+use super::word_vectors::{self, Topic};
 
 /// Maximum number of words whose stems one OS thread caches between searches; a full cache is
 /// emptied.
@@ -106,6 +106,11 @@ impl Lexicon {
     /// Returns the subject of a text with the given stems.
     pub(super) fn topic(&self, stems: impl Iterator<Item = Stem>) -> Topic {
         Topic::of(stems.filter_map(|stem| self.texts.get(stem as usize)).map(String::as_str))
+    }
+
+    /// Whether a stem counts in the subject of a text.
+    pub(super) fn has_topic(&self, stem: Stem) -> bool {
+        self.texts.get(stem as usize).is_some_and(|text| word_vectors::is_known(text))
     }
 
     fn numbered(&mut self, form: &Form) -> Word {
