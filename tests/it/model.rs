@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::home::Tuning;
@@ -27,6 +28,8 @@ pub(crate) struct Model {
     socket: PathBuf,
     asked: Arc<AtomicUsize>,
     answered: Arc<AtomicUsize>,
+    /// Whether the model may answer.
+    open: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -38,18 +41,32 @@ impl Model {
 
     /// Starts a model that gives the listed answers in order and repeats the last one.
     pub(crate) fn saying(socket: &Path, after: Duration, texts: &[&str]) -> Model {
+        let model = Model::held(socket, after, texts);
+        model.release();
+        model
+    }
+
+    /// Starts a model that answers, like that of [`Model::saying`], only after [`Model::release`].
+    pub(crate) fn held(socket: &Path, after: Duration, texts: &[&str]) -> Model {
         let texts: Arc<[String]> = texts.iter().map(|text| (*text).to_owned()).collect();
         let listener = UnixListener::bind(socket).expect("the model listens");
         let (asked, answered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (seen, said) = (Arc::clone(&asked), Arc::clone(&answered));
+        let (open, opened) = watch::channel(false);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (seen, said, texts) =
                     (Arc::clone(&seen), Arc::clone(&said), Arc::clone(&texts));
-                tokio::spawn(async move { answer(stream, after, &texts, &seen, &said).await });
+                let wait = (after, opened.clone());
+                tokio::spawn(async move { answer(stream, wait, &texts, &seen, &said).await });
             }
         });
-        Model { socket: socket.to_owned(), asked, answered, task }
+        Model { socket: socket.to_owned(), asked, answered, open, task }
+    }
+
+    /// Lets a held model answer, the waiting requests, too.
+    pub(crate) fn release(&self) {
+        self.open.send_replace(true);
     }
 
     /// Starts a model that answers each request with the status 500.
@@ -84,7 +101,7 @@ impl Drop for Model {
 
 async fn answer(
     mut stream: UnixStream,
-    after: Duration,
+    (after, mut opened): (Duration, watch::Receiver<bool>),
     texts: &[String],
     asked: &AtomicUsize,
     answered: &AtomicUsize,
@@ -99,6 +116,9 @@ async fn answer(
     let number = asked.fetch_add(1, Ordering::SeqCst);
     let text = &texts[number.min(texts.len() - 1)];
     tokio::time::sleep(after).await;
+    if opened.wait_for(|open| *open).await.is_err() {
+        return;
+    }
     answered.fetch_add(1, Ordering::SeqCst);
     let body =
         json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string();

@@ -111,12 +111,13 @@ async fn a_model_writes_the_summary_again_after_a_flush_and_every_record_holds()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_eviction_drops_the_answer_for_the_older_summary() {
     let home = Home::new();
-    let model = Model::saying(&home.path("model.sock"), Duration::from_secs(2), &[GOOD, LATER]);
+    let model = Model::held(&home.path("model.sock"), Duration::ZERO, &[GOOD, LATER]);
     let (_server, ada) = stage(&home, &model).await;
     flushed(&ada).await;
     until(&ada, |_| model.asked() == 1).await;
     flushed(&ada).await;
     assert_eq!(model.answered(), 0, "no append waits for the model");
+    model.release();
     let state = until(&ada, |state| state["summary"]["content"] == LATER).await;
     assert_eq!(state["summary"]["revision"], 3);
     let query = "FOR v IN core_versions FILTER v.queue_head_summary.content == @text RETURN 1";
