@@ -52,6 +52,8 @@ pub const BATCH_MESSAGES_MIN: usize = 16;
 /// Maximum number of messages that one transaction evicts, and default and largest value of the
 /// setting `summary.batch_messages`; a larger flush uses several transactions.
 pub const EVICT_ROWS_MAX: usize = 2_000;
+/// Maximum number of evicted messages that are read to make a summary again: the newest ones.
+pub const SUMMARY_ROWS_MAX: u64 = 512;
 /// The `maxTransactionSize` of each stream transaction, in bytes: the 128 MB that the specification
 /// of this project requires.
 pub const TRANSACTION_BYTES_MAX: usize = 128 * 1024 * 1024;

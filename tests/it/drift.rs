@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::talk::{Agent, key};
 
 /// The agent's messages; a good summary consists of their words.
-const SAID: [&str; 6] = [
+pub(crate) const SAID: [&str; 6] = [
     "The sloop has two sails and a brass compass.",
     "We sail to Lisbon in March if the wind is right.",
     "The harbour master charges fourteen euros for a berth.",
@@ -20,7 +20,7 @@ const SAID: [&str; 6] = [
     "The brass compass was a present of my grandmother.",
     "Lisbon has a museum of old boats near the river.",
 ];
-const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sail to Lisbon in March, wind right\n\
+pub(crate) const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sail to Lisbon in March, wind right\n\
     user: harbour master charges fourteen euros for a berth\nuser: bring warm coats, harbour cold at night\n\
     user: brass compass a present of my grandmother\nuser: Lisbon museum of old boats near the river";
 const POOR: &str = "Nothing much happened.";

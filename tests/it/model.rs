@@ -2,8 +2,8 @@
 //! needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -28,6 +28,8 @@ pub(crate) struct Model {
     socket: PathBuf,
     asked: Arc<AtomicUsize>,
     answered: Arc<AtomicUsize>,
+    /// The newest request that the model received.
+    heard: Arc<Mutex<String>>,
     /// Whether the model may answer.
     open: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -52,16 +54,18 @@ impl Model {
         let listener = UnixListener::bind(socket).expect("the model listens");
         let (asked, answered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (seen, said) = (Arc::clone(&asked), Arc::clone(&answered));
+        let heard = Arc::<Mutex<String>>::default();
+        let ear = Arc::clone(&heard);
         let (open, opened) = watch::channel(false);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (seen, said, texts) =
                     (Arc::clone(&seen), Arc::clone(&said), Arc::clone(&texts));
-                let wait = (after, opened.clone());
-                tokio::spawn(async move { answer(stream, wait, &texts, &seen, &said).await });
+                let (wait, ear) = ((after, opened.clone()), Arc::clone(&ear));
+                tokio::spawn(async move { answer(stream, wait, &texts, &ear, &seen, &said).await });
             }
         });
-        Model { socket: socket.to_owned(), asked, answered, open, task }
+        Model { socket: socket.to_owned(), asked, answered, heard, open, task }
     }
 
     /// Lets a held model answer, the waiting requests, too.
@@ -77,6 +81,11 @@ impl Model {
     /// Returns the number of requests that the model received.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Returns the newest request.
+    pub(crate) fn heard(&self) -> String {
+        self.heard.lock().expect("no panic").clone()
     }
 
     /// Returns the number of requests that the model answered.
@@ -103,6 +112,7 @@ async fn answer(
     mut stream: UnixStream,
     (after, mut opened): (Duration, watch::Receiver<bool>),
     texts: &[String],
+    heard: &Mutex<String>,
     asked: &AtomicUsize,
     answered: &AtomicUsize,
 ) {
@@ -113,6 +123,7 @@ async fn answer(
             _ => return,
         }
     }
+    *heard.lock().expect("no panic") = String::from_utf8_lossy(&request).into_owned();
     let number = asked.fetch_add(1, Ordering::SeqCst);
     let text = &texts[number.min(texts.len() - 1)];
     tokio::time::sleep(after).await;

@@ -5,23 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::drift::{GOOD, SAID};
 use crate::home::{Home, Process, Tuning};
 use crate::model::Model;
 use crate::scripted::Scripted;
 use crate::talk::{Agent, key};
 
-/// Messages of the conversation; a good summary consists of their words.
-const SAID: [&str; 6] = [
-    "The sloop has two sails and a brass compass.",
-    "We sail to Lisbon in March if the wind is right.",
-    "The harbour master charges fourteen euros for a berth.",
-    "Bring warm coats, the harbour is cold at night.",
-    "The brass compass was a present of my grandmother.",
-    "Lisbon has a museum of old boats near the river.",
-];
-const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sail to Lisbon in March, wind right\n\
-    user: harbour master charges fourteen euros for a berth\nuser: bring warm coats, harbour cold at night\n\
-    user: brass compass a present of my grandmother\nuser: Lisbon museum of old boats near the river";
 const LATER: &str = "user: later the sloop has two sails and a brass compass, sail to Lisbon in March\n\
     user: harbour master charges fourteen euros for a berth, harbour cold at night, warm coats\n\
     user: brass compass a present of my grandmother, Lisbon museum of old boats near the river";
@@ -30,6 +19,8 @@ const GERMAN: &str = "Das Segelboot besitzt zwei Segel und einen Kompass aus Mes
     schenkte die Großmutter. In der Nähe des Flusses gibt es ein Museum für alte Schiffe.";
 const ECHO: &str = "Fold the previous summary and the conversation below into one new summary: a list of short facts, \
     one per line. user: the sloop has two sails and a brass compass. user: sail to Lisbon in March, wind right";
+/// Number of evicted messages that the server reads to make a summary again.
+const SUMMARY_ROWS_MAX: u64 = 512;
 /// Window of the agents, in tokens.
 const WINDOW: u64 = 1200;
 /// Maximum time until the background work is seen.
@@ -126,6 +117,22 @@ async fn a_newer_eviction_drops_the_answer_for_the_older_summary() {
     let metrics = home.wire("metrics.sock").get("/metrics").await.text;
     assert!(metrics.contains(r#"vctx_summaries_refined_total{outcome="outdated"} 1"#), "{metrics}");
     home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_more_messages_than_it_reads_the_model_gets_the_local_summary() {
+    let home = Home::new();
+    let model = Model::held(&home.path("model.sock"), Duration::ZERO, &[GOOD]);
+    let server = home.serve_with("vctx.sock", &model.tuning(&home.path("vctx.toml"))).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 24_576, "").await;
+    flushed(&ada).await;
+    let state = until(&ada, |_| model.asked() == 1).await;
+    let evicted = state["queue"]["head_seq"].as_u64().expect("a position");
+    assert!(evicted > SUMMARY_ROWS_MAX + 1, "{evicted}");
+    let local = state["summary"]["content"].as_str().expect("a text").to_owned();
+    let line = local.lines().next().expect("a line");
+    assert!(model.heard().contains(&json!(line).to_string().trim_matches('"')), "{line}");
+    drop(server);
 }
 
 /// Lets a model give an answer for one flush, and a good one for the next flush.

@@ -10,6 +10,7 @@ use super::fault::Result;
 use super::ledger::{Touched, Written, salt};
 use super::query::queries;
 use super::transaction::Stream;
+use vctx_core::limits::SUMMARY_ROWS_MAX;
 use vctx_core::memory::change::Expire;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::Message;
@@ -27,9 +28,6 @@ const EXPIRE_STATEMENT_ROWS: usize = 32;
 /// Number of an agent's oldest messages that are examined to find those whose entry the TTL index
 /// has removed. This index removes the oldest entries first.
 const EXPIRE_SCAN_ROWS: u64 = 2_048;
-
-/// Maximum number of messages from which a summary is made again: the newest ones.
-const SUMMARY_ROWS: u64 = 512;
 
 queries! {
     AGENTS = "retention_agents",
@@ -76,7 +74,7 @@ pub async fn due(ro: &Ro, scope: &Scope, core: &Core, before: &str) -> Result<Du
 /// than a time, oldest first.
 pub async fn evicted(ro: &Ro, scope: &Scope, core: &Core, since: &str) -> Result<Vec<Message>> {
     let head_seq = core.queue.head_seq;
-    let binds = binds!(scope; since, head_seq, limit = SUMMARY_ROWS);
+    let binds = binds!(scope; since, head_seq, limit = SUMMARY_ROWS_MAX);
     let mut messages: Vec<Message> = ro.rows(EVICTED, binds).await?;
     messages.reverse();
     Ok(messages)

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Draft;
+use crate::limits::SUMMARY_ROWS_MAX;
 use crate::memory::change::Refinable;
 use crate::memory::event::EventType;
 use crate::memory::message::Message;
@@ -19,7 +20,9 @@ const SHRINK_MAX: u64 = 4;
 
 impl Draft<'_> {
     /// Replaces the summary by one that a model makes from the summary before the eviction and from
-    /// the evicted messages. Returns the reason if no answer of the model is usable.
+    /// the evicted messages. If there are too many messages, the model reads the newest ones and
+    /// the local summary, which contains all of them. Returns the reason if no answer of the model
+    /// is usable.
     pub fn refine_summary(
         &mut self,
         of: &Refinable,
@@ -39,10 +42,12 @@ impl Draft<'_> {
         let Some(answer) = answer.filter(|found| (found.of.0, found.of.1, found.of.2) == names)
         else {
             let frame = self.summary_frame();
-            let stands = self.before.queue_head_summary.token_estimate.saturating_sub(frame);
+            let local = &self.before.queue_head_summary;
+            let stands = local.token_estimate.saturating_sub(frame);
+            let is_whole = self.before.queue.head_seq - of.first_seq <= SUMMARY_ROWS_MAX;
             return Err(Question::Summary {
                 of: (names.0, names.1, names.2, cap),
-                previous: of.previous.clone(),
+                previous: if is_whole { &of.previous } else { &local.content }.clone(),
                 lines,
                 tokens: stands / SHRINK_MAX..=cap.saturating_sub(frame),
                 by: SummaryWriter::Model,
