@@ -184,22 +184,15 @@ pub struct Unviewed {
 }
 
 impl RecallRows {
-    /// Returns the rarity of each content word of the query in all texts of the agent: in the
-    /// entries, whose share of texts with the word follows from the view's rarity, and in the
-    /// texts that the view may not contain. Returns `None` for a word that none of them contains.
+    /// Returns the rarity of each content word of the query: the view's rarity, or, for a word that
+    /// the view does not contain, the rarity among all texts of the agent. Returns `None` for a
+    /// word that none of them contains.
     fn rarities(&self) -> Vec<Option<f64>> {
         let Unviewed { entries, texts, holders } = &self.unviewed;
-        if *texts == 0 {
-            return self.rarity.clone();
-        }
-        let (all, entries) = ((entries + texts) as f64, *entries as f64);
-        let rarity = |(at, viewed): (usize, &Option<f64>)| {
-            let held = holders.get(at).copied().flatten().unwrap_or(0) as f64;
-            let logged = viewed.map_or(0.0, |rarity| entries / rarity.exp());
-            let is_known = viewed.is_some() || held > 0.0;
-            is_known.then(|| bm25::rarity(all, held + logged))
-        };
-        self.rarity.iter().enumerate().map(rarity).collect()
+        let all = (entries + texts) as f64;
+        let held = |at: usize| holders.get(at).copied().flatten();
+        let counted = |at: usize| held(at).map(|held| bm25::rarity(all, held as f64));
+        self.rarity.iter().enumerate().map(|(at, viewed)| viewed.or_else(|| counted(at))).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::days::{Day, day};
 use super::question::QuestionWords;
 use super::related::Alike;
-use super::word_vectors::{NEAR_DEGREE_MAX, Topic};
+use super::word_vectors::Topic;
 use super::words::{Lexicon, Stem, Word, plain, word_ranges};
 use crate::search::passage::{passages, weight};
 
@@ -154,10 +154,9 @@ impl<'a> EntryWords<'a> {
         self.parts.iter().map(|part| part.counts[term]).fold(0.0, f64::max)
     }
 
-    /// Whether the entry contains a query word, or a word that counts as one by more than a near
-    /// meaning.
+    /// Whether the entry contains a query word, or a word that counts as one to some degree.
     pub(super) fn holds_a_term(&self) -> bool {
-        self.parts.iter().flat_map(|part| &part.counts).any(|count| *count > NEAR_DEGREE_MAX)
+        self.parts.iter().flat_map(|part| &part.counts).any(|count| *count > 0.0)
     }
 
     /// Returns whether the entry contains the given words as a phrase.

@@ -136,7 +136,7 @@ const WEIGHTS: [(ScorePart, &str, f64, f64); PARTS] = [
     (ScorePart::Own, "own", 1.6, 1.0),
     (ScorePart::Others, "others", -0.7, -0.7),
     // The weight of `topic` was chosen on the development halves, too.
-    (ScorePart::Topic, "topic", 1.0, 1.0),
+    (ScorePart::Topic, "topic", 1.5, 1.0),
 ];
 
 /// The values of all parts of the score, before weighting, for one passage.

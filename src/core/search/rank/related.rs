@@ -28,7 +28,7 @@ const TYPO_CHARS_MIN: usize = 5;
 /// Maximum number of words that a search looks for in addition to the words of the query.
 const RELATED_MAX: usize = 64;
 /// Number of words that a search looks for because they are near in meaning to a word of the query.
-const NEAR_WORDS: usize = 4;
+const NEAR_WORDS: usize = 10;
 
 /// Everyday subjects, one on each line: words with which people ask for and speak of the same
 /// thing.

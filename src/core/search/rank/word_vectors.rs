@@ -27,9 +27,7 @@ const NEAR_COSINES: (f64, f64) = (0.45, 0.8);
 /// Degrees to which a word counts as an asked word at the two cosines of [`NEAR_COSINES`]. Chosen,
 /// like the weights of the topic, on the development halves of LoCoMo and BEAM-100K and on chats of
 /// a month.
-const NEAR_DEGREES: (f64, f64) = (0.05, NEAR_DEGREE_MAX);
-/// Largest degree to which a word counts as an asked word because their meanings are near.
-pub(super) const NEAR_DEGREE_MAX: f64 = 0.3;
+const NEAR_DEGREES: (f64, f64) = (0.05, 0.2);
 /// Frequency of a word at which the word counts half in the vector of a text, as a share of all
 /// words (SIF, Arora et al. 2017).
 const HALF_FREQUENCY: f32 = 1e-3;
