@@ -289,6 +289,29 @@ async fn a_knowledge_graph_and_an_export_of_memories_are_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn memories_whose_times_run_backwards_keep_their_times() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let memory = |id: u32, day: u32| {
+        json!({"id": id.to_string(), "memory": format!("The rent is {} euros", 700 + day), "user_id": "bea",
+            "created_at": format!("2025-03-{day:02}T09:00:00Z")})
+    };
+    let export = json!({"results": [memory(1, 20), memory(2, 12), memory(3, 4)]});
+    let export = file(&home, "export.json", export.to_string());
+    let told = told(&home, "mem0", &export, "ada", &[]);
+    assert_eq!(rows(&told), ["memories > recall: 3 new, 0 there"]);
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    let asked = json!({"query": "rent", "rehydrate": false});
+    let found = ada.done("search_recall", &asked).await;
+    let list = found["result"]["results"].as_array().expect("a list");
+    let said: Vec<&str> = list.iter().map(|entry| entry["said_at"].as_str().unwrap()).collect();
+    // The newest statement comes first, wherever it is in the file.
+    let days = ["2025-03-20", "2025-03-12", "2025-03-04"];
+    assert!(said.iter().zip(days).all(|(said, day)| said.starts_with(day)), "{found:#}");
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_known_is_refused_by_name_and_nothing_is_written() {
     let home = Home::new();
     let _server = home.serve().await;

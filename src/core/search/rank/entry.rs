@@ -48,6 +48,14 @@ pub struct RecallEntry {
     pub content: String,
 }
 
+impl RecallEntry {
+    /// Returns the time and position of the entry; of two entries, the newer one has the greater
+    /// value. An import may bring entries whose times run backwards.
+    pub(super) fn age(&self) -> (&str, u64) {
+        (&self.at, self.seq)
+    }
+}
+
 /// The words of a passage, as the scorer uses them.
 pub(super) struct PassageWords {
     /// Byte range of the passage in the entry's text.

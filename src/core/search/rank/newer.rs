@@ -65,7 +65,7 @@ fn supersedes(
     newer: (usize, usize),
 ) -> bool {
     let (old, new) = (&reads[stale.0], &reads[newer.0]);
-    if new.row.seq <= old.row.seq || new.row.role != old.row.role || new.name != old.name {
+    if new.row.age() <= old.row.age() || new.row.role != old.row.role || new.name != old.name {
         return false;
     }
     let (old, new) = (&old.parts[stale.1].words, &new.parts[newer.1].words);

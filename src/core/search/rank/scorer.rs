@@ -92,7 +92,8 @@ pub(crate) fn ranked(material: &mut RankInput, mode: RecallMode) -> Vec<RecallHi
     if let RecallMode::Vector { similarity_min: Some(similarity_min) } = mode {
         list.retain(|(_, _, entry)| entry.score * 1000.0 >= f64::from(similarity_min));
     }
-    list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then(b.2.seq.cmp(&a.2.seq)));
+    let age = |ranked: &Ranked| reads[ranked.0].row.age();
+    list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then_with(|| age(b).cmp(&age(a))));
     if !meaning.alone {
         list = words_first(list, &reads);
     }
