@@ -93,6 +93,55 @@ async fn each_lookup_of_a_chain_is_one_call_with_a_hundred_pairs_and_with_two_th
     }
 }
 
+/// Waits until the view contains the given number of chunks of the agent `ada`.
+async fn shown(home: &Home, chunks: u64) {
+    let of_view =
+        "FOR d IN archival_view SEARCH d.agent_id == 'ada' COLLECT WITH COUNT INTO n RETURN n";
+    let database = home.database_inside();
+    for _ in 0..600 {
+        if database.row(of_view, json!({})).await == chunks {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the view does not contain {chunks} chunks");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_is_found_by_similar_words_and_by_a_word_with_a_typing_error() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    let chunks = [
+        "Your salary arrives on the last Friday.",
+        "The whiskers of the cat are long.",
+        "The greenhouse needs a new pane.",
+        "Ferries leave at noon.",
+        "A cedar grows next to the pond.",
+        "The birch and the oak are older.",
+    ];
+    ingest(&ada, &json!({"doc_id": "notes", "chunks": chunks}), "*").await.ok();
+    for is_viewed in [false, true] {
+        if is_viewed {
+            shown(&home, 6).await;
+        }
+        for (asked, wanted) in [
+            ("When do I get my wage?", vec![chunks[0]]),
+            ("wiskers", vec![chunks[1]]),
+            ("house", vec![chunks[2]]),
+            // Of the trees, only the one that was asked for is shown.
+            ("cedar", vec![chunks[4]]),
+            ("zqxv", vec![]),
+        ] {
+            let asked = json!({"query_text": asked, "mode": "text"});
+            let body = search(&ada, asked).await.ok();
+            let list = body["result"]["results"].as_array().expect("a list");
+            let texts: Vec<&str> = list.iter().map(|r| r["text"].as_str().unwrap()).collect();
+            assert_eq!(texts, wanted, "{is_viewed}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_view_shows_ranks_like_what_it_does_not_show_yet() {
     let home = Home::new();
@@ -110,15 +159,7 @@ async fn what_the_view_shows_ranks_like_what_it_does_not_show_yet() {
             .clone()
     };
     let fresh = found().await;
-    let of_view =
-        "FOR d IN archival_view SEARCH d.agent_id == 'ada' COLLECT WITH COUNT INTO n RETURN n";
-    let database = home.database_inside();
-    for _ in 0..600 {
-        if database.row(of_view, json!({})).await == 60 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    shown(&home, 60).await;
     let shown = found().await;
     let texts = |list: &[Value]| -> Vec<String> {
         list.iter().map(|r| r["text"].as_str().expect("a text").to_owned()).collect()
@@ -127,7 +168,7 @@ async fn what_the_view_shows_ranks_like_what_it_does_not_show_yet() {
     assert_eq!(texts(&shown)[0], "Ferry 10 leaves pier 3 for the island at 10 o'clock.");
     let parts: HashMap<String, f64> =
         serde_json::from_value(shown[0]["parts"].clone()).expect("the parts of a score");
-    let sum: f64 = ["bm25", "beginning", "neighbours", "related", "together"]
+    let sum: f64 = ["bm25", "beginning", "neighbours", "related", "together", "topic"]
         .iter()
         .filter_map(|name| parts.get(*name))
         .sum();

@@ -12,6 +12,7 @@ use super::db::{Admin, Ro, Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
 use super::ledger::{Touched, Written, salt};
 use super::query::queries;
+use super::recall::UNKNOWN_MAX;
 use super::transaction::Stream;
 use crate::limits::ARCHIVAL_TAIL_MS;
 use crate::store::limits::INGEST_ROWS;
@@ -23,6 +24,7 @@ use vctx_core::memory::core::Core;
 use vctx_core::memory::export::RowKind;
 use vctx_core::search::{
     ListMeasurement, LookCounts, NearPlan, NearQuery, NearResult, NearRows, WordQuery, WordResult,
+    related_words,
 };
 use vctx_core::trust::Scope;
 
@@ -34,6 +36,9 @@ const CITES_TRIMS_MAX: usize = 1_000;
 /// changes their order. It is independent of the requested number of results, so that a short
 /// result list is always the beginning of a longer one.
 const ARCHIVAL_CANDIDATES: u64 = 120;
+/// Minimum length in characters of a stem that no chunk contains and for which a word search looks
+/// for similar words. Shorter stems are similar to too many others.
+const UNKNOWN_STEM_CHARS_MIN: usize = 4;
 /// Number of characters at the beginning of a chunk whose tokens a word search compares with the
 /// tokens of the query text. The rank by BM25 considers the whole chunk.
 const ARCHIVAL_CHARS_MAX: usize = 8_192;
@@ -412,13 +417,16 @@ fn looked_through(near: &NearQuery, rows: Option<NearRows>) -> NearResult {
 }
 
 /// Returns the chunks that contain an identifier from the query text. If there are no such chunks,
-/// returns the chunks that contain a word of the query text. Includes chunks that are too recent
-/// for the view.
+/// returns the chunks that contain a word of the query text or a similar word. Includes chunks that
+/// are too recent for the view.
 pub async fn worded(ro: &Ro, scope: &Scope, words: &WordQuery) -> Result<WordResult> {
     let filter = &words.filter;
     let both = words.identifiers.first().zip(words.identifiers.last());
+    let pieces = words.words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let asked: Vec<String> = pieces.map(str::to_lowercase).collect();
     let binds = binds!(scope;
-        text = words.text, words = words.words, identifiers = both.iter().collect::<Vec<_>>(),
+        text = words.text, words = words.words, related = related_words(&asked).join(" "),
+        unknown_max = UNKNOWN_MAX, unknown_chars_min = UNKNOWN_STEM_CHARS_MIN, identifiers = both.iter().collect::<Vec<_>>(),
         vector = words.attribute, query_vector = words.vector, metric = words.metric,
         limit = ARCHIVAL_CANDIDATES, chars_max = ARCHIVAL_CHARS_MAX, source = filter.source,
         doc_id = filter.doc_id, fresh_after = filter.fresh_after,

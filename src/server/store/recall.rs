@@ -25,9 +25,9 @@ const RECALL_FRESH_MAX: usize = 100;
 /// Maximum number of newest messages since the beginning of the queue among which a search looks
 /// for messages of the queue, whose texts it splits into words. A window rarely has more messages.
 const RECALL_QUEUE_ROWS_MAX: u64 = 1_000;
-/// Maximum number of words of a query that no entry contains and for which a search looks for
+/// Maximum number of words of a query that no text contains and for which a search looks for
 /// similar words; each of them is a search of its own.
-const RECALL_UNKNOWN_MAX: usize = 3;
+pub(super) const UNKNOWN_MAX: usize = 3;
 /// Minimum length of such a word, in characters. Shorter words are similar to too many others.
 const RECALL_UNKNOWN_CHARS_MIN: usize = 5;
 /// Number of the view's best hits that are ranked by their whole text; all others are ranked by the
@@ -63,7 +63,7 @@ pub async fn search_recall(ro: &Ro, scope: &Scope, look: RecallLook<'_>) -> Resu
     let both = query.phrases.first().zip(query.phrases.last());
     let binds = binds!(scope;
         words = query.telling.join(" "), telling = query.telling,
-        related = related_words(&query.telling).join(" "), unknown_max = RECALL_UNKNOWN_MAX,
+        related = related_words(&query.telling).join(" "), unknown_max = UNKNOWN_MAX,
         unknown_chars_min = RECALL_UNKNOWN_CHARS_MIN,
         phrases = both.iter().collect::<Vec<_>>(), role = filter.role, name = filter.name,
         after = filter.after, before = filter.before, limit = RECALL_HITS_MAX + 1,

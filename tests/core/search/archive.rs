@@ -51,9 +51,22 @@ fn equal_scores_are_parted_by_beginning_neighbours_relatives_and_closeness() {
         let list = text(&found("red boat sings", "red boat sing", rows));
         assert_eq!(order(&list), ["b", "a"], "{better}");
         let parts = list[0].parts;
-        let sum = parts.bm25 + parts.beginning + parts.neighbours + parts.related + parts.together;
+        let around = parts.beginning + parts.neighbours + parts.together;
+        let sum = parts.bm25 + around + parts.related + parts.topic;
         assert!((sum - list[0].score).abs() < 1e-9 && parts.words == list[0].score);
     }
+}
+
+#[test]
+fn a_chunk_with_similar_words_only_is_listed_if_no_chunk_has_the_words() {
+    let salary = || row("salary", "your salari arriv on friday", None);
+    let alone = found("wage", "wage", vec![salary()]);
+    let list = text(&alone);
+    assert_eq!(order(&list), ["salary"]);
+    let parts = list[0].parts;
+    assert!(parts.bm25 == 0.0 && parts.related > 0.0 && parts.topic > 0.0, "{parts:?}");
+    let both = found("wage", "wage", vec![row("wage", "the wage", Some(3.0)), salary()]);
+    assert_eq!(order(&text(&both)), ["wage"]);
 }
 
 #[test]

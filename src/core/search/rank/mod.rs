@@ -22,5 +22,7 @@ pub(super) use equal::repeated;
 pub(super) use formula::PARTS;
 pub use formula::{part_names, relevance};
 pub(super) use question::{content_words, without_names};
+pub(super) use related::{AskedWord, TextWord};
 pub use related::{held_words, related_words};
 pub(super) use scorer::{RankInput, ranked};
+pub(super) use word_vectors::Topic;

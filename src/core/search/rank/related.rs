@@ -66,10 +66,10 @@ impl Alike {
         let stems = lexicon.stems();
         let present: HashSet<Stem> = words.map(|word| word.stem).collect();
         let text = |stem: Stem| stems.get(stem as usize).map_or("", String::as_str);
+        let others: Vec<TextWord<'_>> = stems.iter().map(|stem| TextWord::of(stem)).collect();
         let terms = asked.terms.iter().zip(&asked.unknown).map(|((stem, _), is_unknown)| {
-            let own = text(*stem);
-            let is_unknown = *is_unknown && !present.contains(stem);
-            (*stem, stems.iter().map(|other| likeness(own, other, is_unknown)).collect())
+            let own = AskedWord::of(text(*stem), *is_unknown && !present.contains(stem));
+            (*stem, others.iter().map(|other| own.likeness(other)).collect())
         });
         Self { terms: terms.collect() }
     }
@@ -102,44 +102,82 @@ pub fn related_words(words: &[String]) -> Vec<String> {
     let stemmer = Stemmer::new(Algorithm::English);
     let stem = |word: &str| stemmer.stem(word).into_owned();
     let own: HashSet<String> = words.iter().map(|word| stem(word)).collect();
-    let subjects = |word: &String| SUBJECTS_OF.get(word).into_iter().flatten().copied();
-    let asked: BTreeSet<usize> = own.iter().flat_map(subjects).collect();
+    let asked: BTreeSet<usize> = own.iter().flat_map(|stem| subjects(stem)).copied().collect();
     let lines = SUBJECTS.lines().enumerate().filter(|(subject, _)| asked.contains(subject));
     let mut seen = own;
-    let subjects = lines.flat_map(|(_, line)| line.split_whitespace());
+    let same = lines.flat_map(|(_, line)| line.split_whitespace());
     let near = words.iter().flat_map(|word| word_vectors::nearest(&stem(word), NEAR_WORDS));
-    let also = subjects.chain(near);
+    let also = same.chain(near);
     also.filter(|word| seen.insert(stem(word))).map(str::to_owned).take(RELATED_MAX).collect()
 }
 
-/// Returns the degree to which a word of a message counts as an asked word, from 0 to 1; both words
-/// are stems. The argument `is_unknown` says whether no message has the asked word.
-pub(super) fn likeness(asked: &str, word: &str, is_unknown: bool) -> f64 {
-    if asked == word {
-        return 0.0;
-    }
-    if is_compound(asked, word) {
-        return COMPOUND;
-    }
-    if is_unknown && is_typo(asked, word) {
-        return TYPO;
-    }
-    let same = if is_same_subject(asked, word) { SAME_SUBJECT } else { 0.0 };
-    same.max(word_vectors::nearness(asked, word))
+/// A word of a text, prepared for the comparison with the words of a question.
+pub(in crate::search) struct TextWord<'a> {
+    pub(in crate::search) stem: &'a str,
+    chars: usize,
+    subjects: &'static [usize],
+    /// Place in the list of words with vectors.
+    pub(in crate::search) place: Option<usize>,
 }
 
-fn is_same_subject(asked: &str, word: &str) -> bool {
-    let subjects = |stem: &str| SUBJECTS_OF.get(stem).map_or(&[][..], Vec::as_slice);
-    let of_word = subjects(word);
-    !of_word.is_empty() && subjects(asked).iter().any(|subject| of_word.contains(subject))
+impl<'a> TextWord<'a> {
+    pub(in crate::search) fn of(stem: &'a str) -> Self {
+        let chars = stem.chars().count();
+        Self { stem, chars, subjects: subjects(stem), place: word_vectors::place(stem) }
+    }
 }
 
-fn is_compound(asked: &str, word: &str) -> bool {
-    let (short, long) = if asked.len() < word.len() { (asked, word) } else { (word, asked) };
-    let is_part = short.chars().count() >= PART_CHARS_MIN
-        && long.chars().count() >= short.chars().count() + REST_CHARS_MIN
-        && short.chars().all(char::is_alphabetic);
-    is_part && (long.starts_with(short) || long.ends_with(short))
+/// A word of a question, prepared for the comparison with the words of texts.
+pub(in crate::search) struct AskedWord<'a> {
+    pub(in crate::search) stem: &'a str,
+    chars: usize,
+    subjects: &'static [usize],
+    near: HashMap<usize, f64>,
+    is_unknown: bool,
+}
+
+impl<'a> AskedWord<'a> {
+    /// The argument `is_unknown` says whether no text has the word.
+    pub(in crate::search) fn of(stem: &'a str, is_unknown: bool) -> Self {
+        let (subjects, near) = (subjects(stem), word_vectors::near_words(stem));
+        Self { stem, chars: stem.chars().count(), subjects, near, is_unknown }
+    }
+
+    /// Returns the degree to which a word of a text counts as this word, from 0 to 1.
+    pub(in crate::search) fn likeness(&self, word: &TextWord<'_>) -> f64 {
+        if self.stem == word.stem {
+            return 0.0;
+        }
+        if self.is_compound(word) {
+            return COMPOUND;
+        }
+        if self.is_unknown && is_typo(self.stem, word.stem) {
+            return TYPO;
+        }
+        let is_same = self.subjects.iter().any(|subject| word.subjects.contains(subject));
+        self.nearness(word).max(if is_same { SAME_SUBJECT } else { 0.0 })
+    }
+
+    /// Returns the degree to which a word of a text counts as this word because their meanings are
+    /// near, from 0 to 1.
+    pub(in crate::search) fn nearness(&self, word: &TextWord<'_>) -> f64 {
+        word.place.and_then(|place| self.near.get(&place)).copied().unwrap_or(0.0)
+    }
+
+    fn is_compound(&self, word: &TextWord<'_>) -> bool {
+        let (asked, word) = ((self.stem, self.chars), (word.stem, word.chars));
+        let is_shorter = self.stem.len() < word.0.len();
+        let ((short, least), (long, most)) = if is_shorter { (asked, word) } else { (word, asked) };
+        least >= PART_CHARS_MIN
+            && most >= least + REST_CHARS_MIN
+            && (long.starts_with(short) || long.ends_with(short))
+            && short.chars().all(char::is_alphabetic)
+    }
+}
+
+/// Returns the everyday subjects of a stem.
+fn subjects(stem: &str) -> &'static [usize] {
+    SUBJECTS_OF.get(stem).map_or(&[], Vec::as_slice)
 }
 
 /// Whether two words differ by one letter, or by two swapped neighbours.
@@ -177,7 +215,8 @@ mod tests {
             ("boat", "lamp", true, 0.0),
             ("art", "apart", false, 0.0),
         ] {
-            assert_eq!(likeness(asked, word, is_unknown), wanted, "{asked} {word}");
+            let degree = AskedWord::of(asked, is_unknown).likeness(&TextWord::of(word));
+            assert_eq!(degree, wanted, "{asked} {word}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! reduced by a principal component analysis. Months, days, numbers and colours have no neighbours:
 //! another value is no other word for the same thing. `loadtest/word_vectors.py` makes the file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use frostem::{Algorithm, Stemmer};
@@ -44,6 +44,10 @@ struct WordVectors {
     neighbours: &'static [u8],
     /// Length of one word's neighbours, in bytes.
     neighbours_bytes: usize,
+    /// For each word, the words that have it as a neighbour, and the cosines.
+    named_by: Vec<Vec<(usize, f64)>>,
+    /// For each word, its weight in the vector of a text, divided by the length of its vector.
+    scales: Vec<f32>,
 }
 
 static VECTORS: LazyLock<WordVectors> = LazyLock::new(|| WordVectors::read(FILE));
@@ -65,7 +69,30 @@ impl WordVectors {
         for (place, word) in words.iter().enumerate() {
             places.entry(stemmer.stem(word).into_owned()).or_insert(place);
         }
-        Self { words, places, components, numbers, neighbours, neighbours_bytes }
+        let named_by = vec![Vec::new(); count];
+        let mut vectors = Self {
+            words,
+            places,
+            components,
+            numbers,
+            neighbours,
+            neighbours_bytes,
+            named_by,
+            scales: Vec::new(),
+        };
+        for place in 0..count {
+            for (other, cosine) in vectors.neighbours(place) {
+                vectors.named_by[other].push((place, cosine));
+            }
+        }
+        vectors.scales = (0..count).map(|place| vectors.scale(place)).collect();
+        vectors
+    }
+
+    fn scale(&self, place: usize) -> f32 {
+        let frequency = ZIPF.0 / (place as f32 + ZIPF.1);
+        let length = self.row(place).iter().map(|c| signed(*c).pow(2)).sum::<i32>() as f32;
+        HALF_FREQUENCY / (HALF_FREQUENCY + frequency) / length.sqrt().max(1.0)
     }
 
     fn row(&self, place: usize) -> &'static [u8] {
@@ -88,19 +115,23 @@ fn signed(component: u8) -> i32 {
     i32::from(component.cast_signed())
 }
 
-/// Returns the degree to which a word counts as an asked word because their meanings are near, from
-/// 0 to 1; both words are stems.
-pub(super) fn nearness(asked: &str, word: &str) -> f64 {
+/// Returns the place of a stem's word in the list of words, if the list has it.
+pub(in crate::search) fn place(stem: &str) -> Option<usize> {
+    VECTORS.places.get(stem).copied()
+}
+
+/// Returns the places of the words whose meaning is near to a stem, and for each of them the degree
+/// to which it counts as this stem's word, from 0 to 1.
+pub(super) fn near_words(stem: &str) -> HashMap<usize, f64> {
     let vectors = &*VECTORS;
-    let place = |stem: &str| vectors.places.get(stem).copied();
-    let (Some(asked), Some(word)) = (place(asked), place(word)) else { return 0.0 };
-    let near = |of: usize, other: usize| {
-        vectors.neighbours(of).find(|(place, _)| *place == other).map(|(_, cosine)| cosine)
-    };
-    let Some(cosine) = near(asked, word).or_else(|| near(word, asked)) else { return 0.0 };
+    let Some(own) = place(stem) else { return HashMap::new() };
     let (least, most) = NEAR_COSINES;
-    let share = ((cosine - least) / (most - least)).clamp(0.0, 1.0);
-    NEAR_DEGREES.0 + share * (NEAR_DEGREES.1 - NEAR_DEGREES.0)
+    let degree = |(place, cosine): (usize, f64)| {
+        let share = ((cosine - least) / (most - least)).clamp(0.0, 1.0);
+        (place, NEAR_DEGREES.0 + share * (NEAR_DEGREES.1 - NEAR_DEGREES.0))
+    };
+    let named_by = vectors.named_by[own].iter().copied();
+    named_by.chain(vectors.neighbours(own)).map(degree).collect()
 }
 
 /// Whether a stem's word has a vector that says something about the subject of a text.
@@ -119,25 +150,26 @@ pub(super) fn nearest(stem: &str, limit: usize) -> impl Iterator<Item = &'static
 /// The subject of a text: the mean of its words' vectors, of length 1, or empty without a known
 /// word.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Topic(Vec<f32>);
+pub(in crate::search) struct Topic(Vec<f32>);
 
 impl Topic {
     /// Reads the stems of a text; each stem counts once, and a frequent word counts less.
     pub(super) fn of<'s>(stems: impl Iterator<Item = &'s str>) -> Self {
+        Self::of_places(stems.filter_map(place))
+    }
+
+    /// Reads the places of a text's words, as [`Self::of`] does.
+    pub(in crate::search) fn of_places(places: impl Iterator<Item = usize>) -> Self {
         let vectors = &*VECTORS;
-        let mut seen: Vec<usize> = Vec::new();
+        let mut seen = HashSet::new();
         let mut sum = vec![0.0; vectors.components];
-        for place in stems.filter_map(|stem| vectors.places.get(stem).copied()) {
-            if place < COMMON_WORDS || seen.contains(&place) {
+        for place in places.filter(|place| *place >= COMMON_WORDS) {
+            if !seen.insert(place) {
                 continue;
             }
-            seen.push(place);
-            let frequency = ZIPF.0 / (place as f32 + ZIPF.1);
-            let weight = HALF_FREQUENCY / (HALF_FREQUENCY + frequency);
-            let row = vectors.row(place);
-            let length = row.iter().map(|c| signed(*c).pow(2)).sum::<i32>() as f32;
-            for (total, component) in sum.iter_mut().zip(row) {
-                *total += weight / length.sqrt().max(1.0) * signed(*component) as f32;
+            let scale = vectors.scales[place];
+            for (total, component) in sum.iter_mut().zip(vectors.row(place)) {
+                *total += scale * signed(*component) as f32;
             }
         }
         let length = sum.iter().map(|c| c * c).sum::<f32>().sqrt();
@@ -149,7 +181,7 @@ impl Topic {
     }
 
     /// Returns the cosine of two topics, or 0 if it is negative or one of the texts has no topic.
-    pub(super) fn nearness(&self, other: &Self) -> f64 {
+    pub(in crate::search) fn nearness(&self, other: &Self) -> f64 {
         f64::from(self.0.iter().zip(&other.0).map(|(a, b)| a * b).sum::<f32>().max(0.0))
     }
 }
@@ -172,7 +204,8 @@ mod tests {
             ("wisker", "whisker", false),
             ("wage", "wage", false),
         ] {
-            let degree = nearness(asked, word);
+            let near = near_words(asked);
+            let degree = place(word).and_then(|place| near.get(&place)).copied().unwrap_or(0.0);
             assert_eq!(degree > 0.0, is_near, "{asked} {word} {degree}");
             assert!(degree <= NEAR_DEGREES.1);
         }
