@@ -131,7 +131,7 @@ async fn of_more_messages_than_it_reads_the_model_gets_the_local_summary() {
     assert!(evicted > SUMMARY_ROWS_MAX + 1, "{evicted}");
     let local = state["summary"]["content"].as_str().expect("a text").to_owned();
     let line = local.lines().next().expect("a line");
-    assert!(model.heard().contains(&json!(line).to_string().trim_matches('"')), "{line}");
+    assert!(model.heard().contains(json!(line).to_string().trim_matches('"')), "{line}");
     drop(server);
 }
 
