@@ -7,11 +7,14 @@ use std::ops::Range;
 use super::filler_words::MONTHS;
 use super::grammar::{
     ABBREVIATIONS, BACK, CAUTIOUS, COORDINATORS, JOINTS, MARKERS, MONTH_BEGINNINGS, PHRASES,
-    SUBORDINATORS, begins_with_noun_and_verb, has_verb, is_english, is_one_of, is_subject, lower,
+    REFUSALS, SUBORDINATORS, TAILS, begins_with_noun_and_verb, has_verb, is_english, is_one_of,
+    is_subject, lower,
 };
 
 /// Maximum number of words of a clause; a longer sentence is usually a list or has no punctuation.
 const CLAUSE_WORDS_MAX: usize = 60;
+/// Minimum number of words of a remark that can be left out at the end of a sentence.
+const TAIL_WORDS_MIN: usize = 3;
 /// Minimum number of bytes of the short form of a name.
 const SHORT_NAME_BYTES_MIN: usize = 3;
 /// Maximum number of bytes of a word in ASCII; a longer word is a link, a hash or a blob.
@@ -30,25 +33,29 @@ pub(super) const BREAK: &str = "; ";
 /// Returns the clauses of a message, in order. `names` are the speakers' names in lower case; a
 /// name that only addresses somebody is no part of a clause. Code, tables and log output have no
 /// clauses.
-pub(super) fn clauses(text: &str, names: &HashSet<String>) -> Vec<Range<usize>> {
+pub(super) fn clauses(text: &str, names: &HashSet<String>, tails: bool) -> Vec<Range<usize>> {
     let lines = prose(text);
     let prose: Vec<&str> = lines.iter().map(|line| &text[line.clone()]).collect();
     let is_english = is_english(&prose.join(" "));
     let mut spans = Vec::new();
     for line in lines {
-        add_line(text, line, names, &mut spans);
+        add_line(text, line, names, tails, &mut spans);
     }
     spans.retain(|span| !is_english || is_statement(&text[span.clone()]));
     spans
 }
 
 /// Returns the clauses of a text in which [`BREAK`] separates what is not a sentence.
-pub(super) fn clauses_of_summary(text: &str, names: &HashSet<String>) -> Vec<Range<usize>> {
+pub(super) fn clauses_of_summary(
+    text: &str,
+    names: &HashSet<String>,
+    tails: bool,
+) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
     for part in text.split_inclusive(BREAK) {
         let end = start + part.strip_suffix(BREAK).unwrap_or(part).len();
-        add_line(text, start..end, names, &mut spans);
+        add_line(text, start..end, names, tails, &mut spans);
         start += part.len();
     }
     spans
@@ -58,11 +65,12 @@ fn add_line(
     text: &str,
     line: Range<usize>,
     names: &HashSet<String>,
+    tails: bool,
     spans: &mut Vec<Range<usize>>,
 ) {
     let words = words(&text[line.clone()], line.start);
     for sentence in sentences(text, &words) {
-        for part in parts(text, sentence) {
+        for part in parts(text, sentence, tails) {
             spans.extend(trimmed(text, part, names));
         }
     }
@@ -209,7 +217,7 @@ fn is_picture(c: char) -> bool {
 /// Splits a sentence before each clause that has a subject and a verb of its own. A question, a
 /// condition and what is only wished, possible or reported stay whole, because their parts would
 /// read as facts.
-fn parts<'w>(text: &str, sentence: &'w [SentenceWord]) -> Vec<&'w [SentenceWord]> {
+fn parts<'w>(text: &str, sentence: &'w [SentenceWord], tails: bool) -> Vec<&'w [SentenceWord]> {
     let of = |at: usize| &text[sentence[at].clone()];
     let is_question = of(sentence.len() - 1).contains('?');
     let mut cuts = vec![0];
@@ -218,6 +226,10 @@ fn parts<'w>(text: &str, sentence: &'w [SentenceWord]) -> Vec<&'w [SentenceWord]
         for at in 0..sentence.len() {
             let word = lower(of(at));
             let from = cuts[cuts.len() - 1];
+            if tails && at > from && depth == 0 && !quoted && is_tail(text, sentence, from, at) {
+                cuts.push(at);
+                break;
+            }
             let is_careful = is_one_of(&CAUTIOUS, &word)
                 || word.ends_with("'d")
                 || (is_one_of(&SUBORDINATORS, &word) && (at == from || of(at - 1).ends_with(',')));
@@ -267,6 +279,24 @@ fn is_cut(text: &str, sentence: &[SentenceWord], from: usize, at: usize) -> bool
     (is_subject(of(subject), of(subject + 1)) || begins_with_noun_and_verb(rest))
         && whole(&sentence[from..at])
         && whole(&sentence[subject..])
+}
+
+/// Whether a remark about the clause that begins at `from` begins at the word `at`, like `which is
+/// brutal with two children`, and can be left out: the remark has no number and denies nothing.
+fn is_tail(text: &str, sentence: &[SentenceWord], from: usize, at: usize) -> bool {
+    let word = |at: usize| &text[sentence[at].clone()];
+    let rest = (at..sentence.len()).map(word);
+    is_one_of(&TAILS, &lower(word(at)))
+        && word(at - 1).ends_with(',')
+        && has_verb(&text[sentence[from].start..sentence[at - 1].end])
+        && rest.clone().count() >= TAIL_WORDS_MIN
+        && rest.clone().all(|word| {
+            let plain = lower(word);
+            !is_value(word)
+                && !plain.ends_with("n't")
+                && !is_one_of(&REFUSALS, &plain)
+                && !is_one_of(&CAUTIOUS, &plain)
+        })
 }
 
 /// Whether a text has a verb, or is a remark in brackets, like the caption of a picture.

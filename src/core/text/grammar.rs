@@ -32,6 +32,10 @@ pub(super) static SUBORDINATORS: Words = words!(
     though after before whether where wherever that which who whom whose what how why than"
 );
 
+/// Words with which a remark about the clause before begins.
+pub(super) static TAILS: Words =
+    words!("which who because since so as although though while where");
+
 /// Words after which a sentence may state something wished, possible, denied or reported.
 pub(super) static CAUTIOUS: Words = words!(
     "if unless whether hope hopes hoped hoping wish wishes wished would could might may maybe \
@@ -44,7 +48,7 @@ pub(super) static CAUTIOUS: Words = words!(
 pub(super) static MARKERS: Words = words!(
     "woah whoa unfortunately fortunately luckily haha well yeah yes yep yup oh ooh wow hey hi hello also ok okay plus btw haha hah lol anyway \
     actually honestly thanks congrats right sure absolutely definitely totally exactly great cool nice awesome amazing aw aww \
-    hmm um uh gosh man dude and but so great good agreed true indeed welcome alright"
+    hmm um uh gosh man dude and but so great good agreed true indeed welcome alright quick"
 );
 
 /// Phrases at the beginning of a sentence that only mark a turn of speech.
@@ -80,14 +84,30 @@ pub(super) static LIVES: Words = words!("live living moved relocated lived");
 pub(super) static TOWARDS: Words = words!("in to at near");
 
 /// First words of a request.
-pub(super) static REQUESTS: Words =
-    words!("tell show give explain write make help please describe");
+pub(super) static REQUESTS: Words = words!(
+    "tell show give explain write make help please describe recommend suggest teach translate fix rewrite draft"
+);
+
+/// First words of a question.
+pub(super) static ASKS: Words = words!(
+    "what what's whats how how's who who's why where where's when which is are am do does did can could should would will any"
+);
 
 /// Words that say that something changed.
 pub(super) static CHANGES: Words = words!(
     "moved changed switched now instead anymore longer cancelled canceled postponed rescheduled \
-    replaced stopped quit sold renamed updated became former formerly"
+    replaced stopped quit sold renamed updated became former formerly scrap scrapped scrapping decided booked \
+    back pushed shifted correction rang phoned called same turns after"
 );
+
+/// Words that deny something, or say what somebody likes or cannot bear.
+pub(super) static REFUSALS: Words = words!(
+    "no not never without nothing none cannot avoid allergic allergy intolerant prefer prefers love loves hate hates \
+    always vegetarian vegan"
+);
+
+/// Words of stories about the past.
+pub(super) static PAST: Words = words!("once ago used last");
 
 static PRONOUNS: Words = words!(
     "i we he she they it you i'm i've i'll we're we've we'll he's she's he'll she'll they're they've \

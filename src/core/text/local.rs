@@ -14,7 +14,8 @@ use jiff::civil::Date;
 use super::clauses::{BREAK, clauses, clauses_of_summary, is_name_of};
 use super::dated::{Origin, label};
 use super::drift;
-use super::grammar::{REQUESTS, SELF, SMALL_TALK, is_one_of, lower};
+use super::facts::odds;
+use super::grammar::{BACK, REQUESTS, SELF, SMALL_TALK, is_one_of, lower};
 use super::lexicon::{Class, Lexicon, StemId};
 use super::selection::Selection;
 use crate::memory::TokenCounter;
@@ -81,6 +82,11 @@ pub(super) struct Weights {
     pub(super) company: f64,
     /// Factor in the worth of a clause in which the speaker speaks about himself or herself.
     pub(super) myself: f64,
+    /// Factor in the worth of a clause whose pronoun means something that the summary cannot name.
+    pub(super) orphan: f64,
+    /// Factor in the worth of the stems of a clause that is chosen only because the next clause
+    /// needs it.
+    pub(super) needed: f64,
     /// Factor in the worth of a clause that is advice to the other speaker.
     pub(super) advice: f64,
     /// Factor in the worth of what the model said, which the user can ask again.
@@ -91,6 +97,8 @@ pub(super) struct Weights {
     pub(super) caption: f64,
     /// Factor in the worth of a clause that a later clause replaces.
     pub(super) replaced: f64,
+    /// The same factor for a clause that a user told a model.
+    pub(super) told_replaced: f64,
     /// Factor in the worth of a line without a date, so that it gives way to dated lines.
     pub(super) undated: f64,
     /// Maximum share of the summary for clauses of the previous summary, while new clauses need the
@@ -114,11 +122,14 @@ pub(super) const WEIGHTS: Weights = Weights {
     extra_tokens: 1.0,
     company: 1.0,
     myself: 1.1,
+    orphan: 0.4,
+    needed: 0.5,
     advice: 0.6,
     assistant: 0.35,
     question: 0.5,
     caption: 0.5,
     replaced: 0.5,
+    told_replaced: 0.2,
     undated: 0.5,
     old_share: 0.8,
     line_bytes: 1000,
@@ -139,6 +150,7 @@ pub(super) const NEXT_SPEAKER: &str = " | ";
 /// Speakers by role: results of tools are no prose, and the user can ask the model again.
 const TOOL: &str = "tool";
 const ASSISTANT: &str = "assistant";
+const USER: &str = "user";
 
 /// The most similar of several summaries.
 #[derive(Clone, Debug, PartialEq)]
@@ -283,6 +295,10 @@ pub(super) struct Clause<'a> {
     pub(super) tokens: u64,
     /// Factor in the clause's worth, for what kind of clause it is.
     pub(super) factor: f64,
+    /// Whether the clause can only be understood after the clause before it in its text.
+    pub(super) leans: bool,
+    /// Whether a user told a model what the clause says.
+    pub(super) told: bool,
 }
 
 impl<'a> Clause<'a> {
@@ -300,6 +316,8 @@ struct Reader<'a> {
     /// Words of the speakers' names, in lower case.
     names: HashSet<String>,
     sources: usize,
+    /// Whether a speaker has the name of a role, as in most chats between a user and a model.
+    is_with_model: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -311,6 +329,7 @@ impl<'a> Reader<'a> {
             speakers: Vec::new(),
             names: HashSet::new(),
             sources: 0,
+            is_with_model: false,
         };
         for line in batch {
             reader.speaker(&label(line.speaker));
@@ -320,6 +339,8 @@ impl<'a> Reader<'a> {
                 reader.speaker(name);
             }
         }
+        let is_role = |speaker: &String| speaker == ASSISTANT || speaker == USER;
+        reader.is_with_model = reader.speakers.iter().any(is_role);
         reader
     }
 
@@ -344,7 +365,7 @@ impl<'a> Reader<'a> {
             for said in rest.split(NEXT_SPEAKER) {
                 let (name, text) = said.split_once(": ").unwrap_or(("", said));
                 let speaker = Some(self.speaker(&label(name)));
-                let spans = clauses_of_summary(text, &self.names);
+                let spans = clauses_of_summary(text, &self.names, self.is_with_model);
                 self.add(text, spans, speaker, Some(origin), true, BATCH_WORDS_MAX);
             }
         }
@@ -376,7 +397,7 @@ impl<'a> Reader<'a> {
         for line in batch.iter().filter(|line| line.speaker != TOOL) {
             let speaker = Some(self.speaker(&label(line.speaker)));
             let origin = Origin { days: (line.day, line.day), seqs: (line.seq, line.seq) };
-            let spans = clauses(line.text, &self.names);
+            let spans = clauses(line.text, &self.names, self.is_with_model);
             self.add(line.text, spans, speaker, Some(origin), false, words_max);
         }
     }
@@ -414,7 +435,9 @@ impl<'a> Reader<'a> {
             stems.sort_unstable();
             stems.dedup();
             let is_model = speaker.is_some_and(|at| self.speakers[at] == ASSISTANT);
+            let told = self.is_with_model && !is_model;
             let factor = match origin {
+                Some(_) if told => odds(text),
                 Some(_) => factor_of(text, is_model),
                 None => WEIGHTS.undated,
             };
@@ -428,12 +451,21 @@ impl<'a> Reader<'a> {
                 old,
                 stems,
                 factor,
+                leans: self.is_with_model && leans(text),
+                told,
             });
         }
     }
 }
 
-/// Returns the factor in a clause's worth.
+/// Whether a clause begins with a pronoun or in lower case, so that a reader needs the clause
+/// before it.
+fn leans(text: &str) -> bool {
+    let first = text.split_whitespace().next().map(lower).unwrap_or_default();
+    is_one_of(&BACK, &first) || text.starts_with(char::is_lowercase)
+}
+
+/// Returns the factor in the worth of a clause of a conversation between people, or of a model.
 fn factor_of(text: &str, is_model: bool) -> f64 {
     let is_self = text.split_whitespace().any(|word| is_one_of(&SELF, &lower(word)));
     let is_advice = !is_self && text.split_whitespace().any(|word| lower(word).starts_with("you"));

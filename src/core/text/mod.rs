@@ -5,6 +5,7 @@ mod clauses;
 mod composed;
 mod dated;
 pub mod drift;
+mod facts;
 mod filler_words;
 mod grammar;
 pub mod lexical;

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::clauses::{BREAK, ends_between};
 use super::dated::Origin;
+use super::filler_words::MONTHS;
 use super::grammar::{CHANGES, JOINTS, LIVES, SELF, TOWARDS, is_one_of, lower};
 use super::lexicon::{Class, Lexicon};
 use super::local::{Clause, NEXT_SPEAKER, WEIGHTS};
@@ -106,7 +107,7 @@ impl<'a> Selection<'a> {
                 heap.push(Candidate { rank, clause });
                 continue;
             }
-            let with = self.with_newer(clause);
+            let with = self.with_needed(clause);
             let cost: u64 = with.iter().map(|&one| self.clauses[one].tokens + 1).sum();
             if rank <= 0.0 || tokens + cost > tokens_max {
                 continue;
@@ -123,7 +124,7 @@ impl<'a> Selection<'a> {
             with.into_iter().for_each(|one| self.take(one));
         }
         for clause in spare {
-            let with = self.with_newer(clause);
+            let with = self.with_needed(clause);
             let cost: u64 = with.iter().map(|&one| self.clauses[one].tokens + 1).sum();
             if self.rank(clause) > 0.0 && tokens + cost <= tokens_max {
                 tokens += cost;
@@ -132,14 +133,28 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Returns a clause after the clauses that replace it and are not chosen yet, newest first. A
-    /// clause never stands without the clause that replaces it.
-    fn with_newer(&self, clause: usize) -> Vec<usize> {
-        let next = |at: &usize| self.newer[*at];
-        let mut with: Vec<usize> =
-            std::iter::successors(Some(clause), next).filter(|&at| !self.is_chosen[at]).collect();
+    /// Returns a clause after the clauses that it needs and that are not chosen yet. A clause never
+    /// stands without the clause that replaces it, or without the clause on which it leans.
+    fn with_needed(&self, clause: usize) -> Vec<usize> {
+        let mut with = vec![clause];
+        let mut at = 0;
+        while at < with.len() {
+            for needed in [self.newer[with[at]], self.before(with[at])].into_iter().flatten() {
+                if !self.is_chosen[needed] && !with.contains(&needed) {
+                    with.push(needed);
+                }
+            }
+            at += 1;
+        }
         with.reverse();
         with
+    }
+
+    /// Returns the clause on which a clause leans.
+    fn before(&self, at: usize) -> Option<usize> {
+        let clause = &self.clauses[at];
+        let before = at.checked_sub(1).filter(|_| clause.leans)?;
+        (self.clauses[before].source_id == clause.source_id).then_some(before)
     }
 
     /// Chooses all clauses of the previous summary.
@@ -162,15 +177,29 @@ impl<'a> Selection<'a> {
         for &stem in &clause.stems {
             *(if self.said[stem] { &mut known } else { &mut new }) += self.worth[stem];
         }
+        let (mut needed_tokens, mut first) = (0, at);
+        while let Some(before) = self.before(first).filter(|&before| !self.is_chosen[before]) {
+            first = before;
+            needed_tokens += self.clauses[first].tokens;
+            let unsaid = self.clauses[first].stems.iter().filter(|&&stem| !self.said[stem]);
+            new += unsaid.map(|&stem| self.worth[stem]).sum::<f64>() * WEIGHTS.needed;
+        }
+        let is_orphan = clause.leans && self.before(at).is_none();
         let is_near = |other: usize| {
             self.is_chosen.get(other) == Some(&true)
                 && self.clauses[other].source_id == clause.source_id
         };
         let company = is_near(at.wrapping_sub(1)) || is_near(at + 1);
-        let tokens = clause.tokens as f64 + if company { 0.0 } else { WEIGHTS.extra_tokens };
+        let tokens = (clause.tokens + needed_tokens) as f64
+            + if company { 0.0 } else { WEIGHTS.extra_tokens };
         let factor = clause.factor
+            * if is_orphan { WEIGHTS.orphan } else { 1.0 }
             * if company { WEIGHTS.company } else { 1.0 }
-            * if self.newer[at].is_some() { WEIGHTS.replaced } else { 1.0 };
+            * match self.newer[at] {
+                Some(_) if clause.told => WEIGHTS.told_replaced,
+                Some(_) => WEIGHTS.replaced,
+                None => 1.0,
+            };
         factor * (new + WEIGHTS.context * known.min(new)) / tokens.powf(WEIGHTS.cost_power)
     }
 
@@ -196,7 +225,7 @@ impl<'a> Selection<'a> {
         }
         self.said_again();
         let mut rest: Vec<(f64, usize)> = (0..self.clauses.len())
-            .filter(|&at| !self.is_chosen[at] && self.newer[at].is_none_or(|at| self.is_chosen[at]))
+            .filter(|&at| !self.is_chosen[at] && self.with_needed(at).len() == 1)
             .map(|at| (self.rank(at), at))
             .filter(|&(rank, at)| rank > 0.0 && tokens + self.clauses[at].tokens <= tokens_max)
             .collect();
@@ -342,7 +371,7 @@ fn gap<'a>(left: &Clause<'a>, right: &Clause<'a>) -> Option<&'a str> {
 /// Returns what a clause says, as far as a later clause may replace it.
 fn statement(clause: &Clause<'_>, named: &[bool], lexicon: &mut Lexicon<'_>) -> Statement {
     let mut statement =
-        Statement { subject: Vec::new(), values: Vec::new(), is_change: false, home_of: None };
+        Statement { message: clause.told.then_some(clause.source_id), ..Statement::default() };
     for word in lexicon.content_words(clause.text()) {
         let word = &lexicon.words[word];
         let stems =
@@ -356,6 +385,8 @@ fn statement(clause: &Clause<'_>, named: &[bool], lexicon: &mut Lexicon<'_>) -> 
     statement.subject.sort_unstable();
     statement.subject.dedup();
     let words: Vec<String> = clause.text().split_whitespace().map(lower).collect();
+    statement.kinds =
+        [words.iter().any(|word| is_clock(word)), words.iter().any(|word| is_month(word))];
     statement.is_change = words.iter().any(|word| is_one_of(&CHANGES, word));
     let is_home =
         words.windows(2).any(|two| is_one_of(&LIVES, &two[0]) && is_one_of(&TOWARDS, &two[1]))
@@ -363,6 +394,17 @@ fn statement(clause: &Clause<'_>, named: &[bool], lexicon: &mut Lexicon<'_>) -> 
             && statement.values.is_empty();
     statement.home_of = clause.speaker.filter(|_| is_home);
     statement
+}
+
+/// Whether a word is a time of day like `06:35`.
+fn is_clock(word: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    word.split_once(':').is_some_and(|(hour, minute)| is_number(hour) && is_number(minute))
+}
+
+/// Whether a word in lower case is the name of a month.
+fn is_month(word: &str) -> bool {
+    MONTHS.iter().any(|month| month.eq_ignore_ascii_case(word))
 }
 
 /// Whether a word ends like a verb or an adverb. Nouns more often answer questions.

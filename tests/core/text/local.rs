@@ -2,6 +2,7 @@
 
 use crate::share;
 use proptest::prelude::*;
+use serde_json::Value;
 use vctx_core::memory::TokenCounter as _;
 use vctx_core::text::Tiktoken;
 use vctx_core::text::local::{Line, summarise};
@@ -161,6 +162,108 @@ fn an_earlier_statement_never_stands_without_the_later_one() {
         let (old, new) = (content.contains("Utrecht"), content.contains("Rotterdam"));
         assert!(new || !old, "{tokens_max}: {content}");
     }
+}
+
+#[test]
+fn a_message_that_says_what_changed_replaces_a_clause_about_the_same_thing() {
+    let batch = [
+        line(
+            1,
+            "user",
+            "The registry office in Eutin confirmed us for Saturday, 12 September, at 14:30.",
+        ),
+        line(2, "assistant", "How lovely, congratulations to both of you!"),
+        line(3, "user", "My cousin married in Segeberg on 5 September at 15:00."),
+        line(
+            8,
+            "user",
+            "The registry office in Eutin has just phoned, rather embarrassed. So on our Saturday we \
+             say yes at 11:15, with the same registrar.",
+        ),
+    ];
+    for tokens_max in 0..120 {
+        let content = summarise("", &batch, 0..=tokens_max, &counter()).content;
+        let (old, new) = (content.contains("14:30"), content.contains("11:15"));
+        assert!(new || !old, "{tokens_max}: {content}");
+    }
+}
+
+#[test]
+fn a_remark_gives_way_and_a_pronoun_stays_with_what_it_means() {
+    let batch = [
+        line(
+            1,
+            "user",
+            "The flight leaves on 3 April at 06:35, which is brutal with two children.",
+        ),
+        line(2, "user", "Our cat Marzipan drinks a lot of water. She turned 11 in the winter."),
+        line(3, "user", "It never rains at 4711 metres on the far side of the Andes."),
+    ];
+    let (mut without, mut with_both) = (false, false);
+    for tokens_max in 0..100 {
+        let content = summarise("", &batch, 0..=tokens_max, &counter()).content;
+        without |= content.contains("06:35") && !content.contains("brutal");
+        with_both |= content.contains("Marzipan");
+        let parts = [("brutal", "06:35"), ("turned 11", "Marzipan")];
+        for (part, whole) in parts {
+            assert!(!content.contains(part) || content.contains(whole), "{content}");
+        }
+    }
+    assert!(without && with_both);
+}
+
+/// Number of messages of the month that leave the queue together.
+const MONTH_BATCH: usize = 60;
+/// Size of a summary in a window of 8192 tokens.
+const MONTH_TOKENS_MAX: u64 = 1_168;
+/// Number of the 26 facts of the month that a reader of nothing but the summary must know.
+const FACTS_MIN: usize = 20;
+/// Number of bytes around a word of a fact in which its other words must be.
+const FACT_BYTES: usize = 160;
+
+/// Whether all parts of a fact are near each other.
+fn says(summary: &str, parts: &Value) -> bool {
+    let parts: Vec<String> = parts
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|part| part.as_str().expect("a text").to_lowercase())
+        .collect();
+    let Some(first) = parts.first() else { return false };
+    summary.match_indices(first).any(|(at, _)| {
+        let from = summary.floor_char_boundary(at.saturating_sub(FACT_BYTES));
+        let to = summary.floor_char_boundary(at + FACT_BYTES);
+        parts.iter().all(|part| summary[from..to].contains(part))
+    })
+}
+
+#[test]
+fn a_reader_of_nothing_but_the_summary_of_a_month_knows_its_facts_and_none_is_outdated() {
+    let month: Value =
+        serde_json::from_str(include_str!("../../fixtures/month/month.json")).expect("JSON");
+    let said = month["messages"].as_array().expect("a list");
+    let lines: Vec<Line<'_>> = said
+        .iter()
+        .zip(1..)
+        .map(|(message, seq)| {
+            let text = |name: &str| message[name].as_str().expect("a text");
+            let day = text("said_at")[..10].parse().expect("a day");
+            Line { seq, day, speaker: text("role"), text: text("content") }
+        })
+        .collect();
+    let mut summary = String::new();
+    for batch in lines.chunks(MONTH_BATCH) {
+        summary = summarise(&summary, batch, 0..=MONTH_TOKENS_MAX, &counter()).content;
+    }
+    let read = summary.to_lowercase();
+    let (mut known, mut unknown) = (0, Vec::new());
+    for question in month["questions"].as_array().expect("a list") {
+        let (right, stale) = (says(&read, &question["right"]), says(&read, &question["stale"]));
+        assert!(right || !stale, "outdated: {} in\n{summary}", question["fact"]);
+        known += usize::from(right);
+        unknown.extend((!right).then_some(&question["fact"]));
+    }
+    assert!(known >= FACTS_MIN, "{known}, without {unknown:?}, in\n{summary}");
 }
 
 #[test]
