@@ -18,16 +18,16 @@ mod trust;
 mod window;
 mod world;
 
-/// Returns the number of cases that a long test tries: all with `VCTX_ROUNDS=full`, otherwise a
-/// fifth.
+/// Returns the number of cases that a long test tries: all with `VCTX_ROUNDS=full`, otherwise an
+/// eighth.
 fn share(full: u32) -> u32 {
-    if all_rounds() { full } else { full.div_ceil(5) }
+    if all_rounds() { full } else { full.div_ceil(8) }
 }
 
 /// Returns the number of cases of a test with very many cases: all with `VCTX_ROUNDS=full`,
-/// otherwise a twenty-fifth.
+/// otherwise a fortieth.
 fn sample(full: u32) -> u32 {
-    if all_rounds() { full } else { full.div_ceil(25) }
+    if all_rounds() { full } else { full.div_ceil(40) }
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test reads its own switch")]

@@ -30,16 +30,16 @@ impl Chance {
 }
 
 /// Returns the number of rounds of a repeated test: the value of the named environment variable. If
-/// this variable is not set, the number is all rounds with `VCTX_ROUNDS=full`, and otherwise a
-/// fifth of the rounds. Seeds are fixed, so every run repeats the same fifth of the rounds.
+/// this variable is not set, the number is all rounds with `VCTX_ROUNDS=full`, and otherwise an
+/// eighth of the rounds. Seeds are fixed, so every run repeats the same eighth of the rounds.
 pub(crate) fn rounds(name: &str, full: u64) -> u64 {
-    setting(name, if all_rounds() { full } else { full.div_ceil(5) })
+    setting(name, if all_rounds() { full } else { full.div_ceil(8) })
 }
 
 /// Returns the cases of a long table that this run tries: all with `VCTX_ROUNDS=full`, otherwise
-/// every fifth, beginning with the first.
+/// every eighth, beginning with the first.
 pub(crate) fn share<T>(cases: &[T]) -> impl Iterator<Item = &T> {
-    cases.iter().step_by(if all_rounds() { 1 } else { 5 })
+    cases.iter().step_by(if all_rounds() { 1 } else { 8 })
 }
 
 fn all_rounds() -> bool {
