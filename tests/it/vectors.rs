@@ -294,6 +294,32 @@ async fn an_answer_says_so_while_what_was_logged_last_has_no_vectors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_the_queue_is_found_by_meaning_and_its_vector_is_made_before_the_search() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    let _server = server(&home, "1").await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let said = ["Biscuit the cat gets marigold drops.", "The choir rehearses Brahms on Thursdays."];
+    for text in said {
+        ada.append("user", text).await;
+    }
+    for _ in 0..LOOKS_MAX {
+        if model.asked() >= said.len() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    assert_eq!(model.asked(), said.len(), "each message is embedded once");
+    let asked = json!({"query": "which drops for the cat", "mode": "vector", "rehydrate": false, "similarity_min": 0.1});
+    let found = ada.done("search_recall", &asked).await;
+    let results = found["result"]["results"].as_array().expect("results");
+    assert_eq!(results[0]["content"], said[0], "{found:#}");
+    assert_eq!(model.asked(), said.len() + 1, "a search embeds nothing but the question");
+    assert_eq!(made(&home, "ada").await.len(), 0, "vectors of the queue are not stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_passages_get_an_index_of_their_own_which_another_length_replaces() {
     let home = Home::new();
     let _engine = home.engine().await;

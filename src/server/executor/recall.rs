@@ -23,9 +23,10 @@ impl Executor {
     ) -> Result<RecallList> {
         let query = query.settled(&self.recall);
         let digest = self.embeds_recall().then(|| self.kernel.embedders.fingerprint().digest());
+        let head_seq = queue.start;
         let look = RecallLook { query: &query, queue, fingerprint: digest.as_deref(), now_ms };
         let mut sources = store::search_recall(&self.kernel.ro, scope, look).await?;
-        let mut near = self.near(scope, &query, &sources).await?;
+        let mut near = self.near(scope, &query, &sources, head_seq).await?;
         sources.near = std::mem::take(&mut near.hits);
         sources.rows.append(&mut near.rows);
         let list = move || listed(&query, sources, now_ms);
@@ -42,13 +43,14 @@ impl Executor {
         scope: &Scope,
         query: &RecallQuery,
         found: &RecallRows,
+        head_seq: u64,
     ) -> Result<RecallNear> {
         let asked = matches!(query.mode, RecallMode::Vector { .. } | RecallMode::Hybrid);
         if query.mode == RecallMode::Text || (!asked && !self.embeds_recall()) {
             return Ok(RecallNear::nothing(NO_MODEL));
         }
         let names = found.rows.iter().filter_map(|row| row.name.as_deref());
-        let near = self.recall_near(scope, &query.nameless(names), found).await?;
+        let near = self.recall_near(scope, &query.nameless(names), found, head_seq).await?;
         if asked && near.missing == Some(NO_MODEL) {
             return Err(Error::new(
                 Code::ModeUnavailable,

@@ -12,12 +12,17 @@ use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::RECALL_NEAR_MAX;
-use vctx_core::memory::recall_vector::{Claim, RecallMark, RecallVector, Refused, vector_key};
-use vctx_core::search::{NearPlan, RecallNear, RecallRows, passages, recall_plan};
+use vctx_core::memory::message::Kind as MessageKind;
+use vctx_core::memory::recall_vector::{
+    Claim, NearPassage, RecallMark, RecallVector, Refused, vector_key,
+};
+use vctx_core::search::{NearPlan, RecallEntry, RecallNear, RecallRows, passages, recall_plan};
 use vctx_core::trust::{Actor, Scope};
 
 /// Maximum number of entries in one request to the database.
 const RECALL_EMBED_ENTRIES: u64 = 128;
+/// Maximum number of messages of the queue in one request to the database.
+const QUEUE_EMBED_ROWS: u64 = 128;
 /// Lease of the server that makes an agent's vectors, in milliseconds. If the server with the lease
 /// is killed, other servers wait until the lease expires.
 const RECALL_CLAIM_MS: u64 = 5_000;
@@ -108,6 +113,42 @@ impl Executor {
                 return Ok(Embedded::All);
             }
         }
+    }
+
+    /// Makes the vectors of an agent's queue from a position on, until a deadline. The vectors are
+    /// only in the embedder's cache, so that the first search need not wait for them. Returns the
+    /// position from which to continue, and whether vectors are still missing.
+    pub async fn embed_queue(
+        &self,
+        agent: &AgentVersion,
+        actor: &Actor,
+        from_seq: u64,
+        until: Instant,
+    ) -> Result<(u64, Embedded)> {
+        let scope = scope_of(actor, &agent.tenant, &agent.key)?;
+        let mut next = from_seq.max(agent.head_seq);
+        while clock::now() < until {
+            let (from, limit) = (next, QUEUE_EMBED_ROWS);
+            let rows = self.kernel.read(|ro| store::queue(ro, &scope, from, limit)).await?;
+            let Some(last) = rows.last() else { return Ok((next, Embedded::All)) };
+            next = last.seq + 1;
+            let texts: Vec<String> = rows
+                .iter()
+                .filter(|message| matches!(message.kind, MessageKind::Turn | MessageKind::Event))
+                .flat_map(|message| {
+                    passages(&message.content)
+                        .into_iter()
+                        .map(|place| message.content[place].to_owned())
+                })
+                .collect();
+            match self.kernel.embedders.configured().embed(&texts, Kind::Passage).await {
+                Ok(_) => {}
+                // A search asks the embedder again, for the messages that it ranks.
+                Err(error) if error.code == Code::EmbedderUnavailable => failed("queue", &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((next, Embedded::Some))
     }
 
     /// Returns the mark that says up to which entry the agent's vectors are made; another
@@ -249,12 +290,14 @@ impl Executor {
     }
 
     /// Returns an agent's passages nearest to a text, and their entries except those already found
-    /// by words. Without a working model, returns no passages and the reason.
+    /// by words. Messages of the queue, which begins at `head_seq`, have no stored vectors; the
+    /// embedder's cache has them. Without a working model, returns no passages and the reason.
     pub(super) async fn recall_near(
         &self,
         scope: &Scope,
         text: &str,
         known: &RecallRows,
+        head_seq: u64,
     ) -> Result<RecallNear> {
         if !self.embeds_recall() {
             return Ok(RecallNear::nothing("no_model"));
@@ -286,10 +329,67 @@ impl Executor {
             plan = NearPlan::Exact;
             found = look(plan).await?;
         }
-        let NearLook { near: hits, rows } = found.unwrap_or_default();
+        let NearLook { near: mut hits, rows } = found.unwrap_or_default();
+        let queued = known.rows.iter().filter(|row| row.seq >= head_seq && row.dialog);
+        let queued = self.near_in_queue(&vector, queued).await?;
+        add(&mut hits, queued);
         let (plan, complete) = (Some(plan.text()), known.complete);
         Ok(RecallNear { hits, rows, plan, complete, missing: None })
     }
+}
+
+impl Executor {
+    /// Returns the similarity of each passage of messages of the queue to a question's vector.
+    async fn near_in_queue(
+        &self,
+        vector: &[f64],
+        rows: impl Iterator<Item = &RecallEntry>,
+    ) -> Result<Vec<NearPassage>> {
+        let mut found = Vec::new();
+        let mut texts = Vec::new();
+        for row in rows {
+            for (at, place) in passages(&row.content).into_iter().enumerate() {
+                texts.push(row.content[place.clone()].to_owned());
+                found.push(NearPassage {
+                    id: row.id.clone(),
+                    seq: row.seq,
+                    passage: at as u64,
+                    start: place.start as u64,
+                    end: place.end as u64,
+                    similarity: 0.0,
+                });
+            }
+        }
+        let made = self.kernel.embedders.configured().embed(&texts, Kind::Passage).await;
+        let vectors = match made {
+            Ok(made) => made,
+            Err(error) if error.code == Code::EmbedderUnavailable => {
+                failed("queue", &error);
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        for (passage, other) in found.iter_mut().zip(&vectors) {
+            passage.similarity = cosine(vector, other);
+        }
+        Ok(found)
+    }
+}
+
+fn cosine(a: &[f64], b: &[f32]) -> f64 {
+    let b = || b.iter().map(|x| f64::from(*x));
+    let product: f64 = a.iter().zip(b()).map(|(x, y)| x * y).sum();
+    let squares = a.iter().map(|x| x * x).sum::<f64>() * b().map(|y| y * y).sum::<f64>();
+    if squares > 0.0 { product / squares.sqrt() } else { 0.0 }
+}
+
+/// Adds passages to the nearest passages. If the list of these is full, only passages that are as
+/// near are added, because others of the same similarity are not in the list.
+fn add(nearest: &mut Vec<NearPassage>, others: Vec<NearPassage>) {
+    let least = nearest.last().filter(|_| nearest.len() >= RECALL_NEAR_MAX);
+    let least = least.map_or(f64::MIN, |last| last.similarity);
+    nearest.extend(others.into_iter().filter(|other| other.similarity >= least));
+    nearest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
 }
 
 /// Returns the size of the next batch: as many entries as fit in the passage limit, but at least

@@ -1,5 +1,5 @@
-//! Makes vectors for entries of recall storage in the background, and removes vectors of removed
-//! entries.
+//! Makes vectors for entries of recall storage and for messages of queues in the background, and
+//! removes vectors of removed entries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const RECALL_EMBED_PAUSE_MS: u64 = 500;
 const RECALL_EMBED_MS: u64 = 20_000;
 /// Maximum number of agents that the job reads in one page.
 const RECALL_AGENTS_LOOKED: u64 = 256;
-/// Maximum number of agents for which the job remembers a version of the core at which all entries
-/// had vectors; a full map is emptied.
+/// Maximum number of agents for which the job remembers how far their vectors were made; a full map
+/// is emptied.
 const RECALL_VERSIONS_KEPT: usize = 65_536;
 /// Maximum number of vectors that one round of the job checks for removed entries.
 const RECALL_TRIM_ROWS: u64 = 256;
@@ -45,6 +45,8 @@ struct Cursor {
     after: String,
     /// For each agent, the version at which all its entries had vectors.
     embedded: HashMap<String, u64>,
+    /// For each agent, the position up to which the queue's messages had vectors.
+    queued: HashMap<String, u64>,
     /// Agent and position after which the check for removed entries continues.
     trim_after: String,
     trim_seq: u64,
@@ -74,15 +76,18 @@ impl RecallVectors {
             if cursor.embedded.get(&agent.key) == Some(&agent.version) {
                 continue;
             }
-            match self.executor.embed_recall(&agent, &self.actor, until).await? {
-                Embedded::All => {
-                    if cursor.embedded.len() >= RECALL_VERSIONS_KEPT {
-                        cursor.embedded.clear();
-                    }
-                    cursor.embedded.insert(agent.key, agent.version);
-                }
-                // Some entries still lack vectors, or another server works on this agent.
-                Embedded::Some => {}
+            let logged = self.executor.embed_recall(&agent, &self.actor, until).await?;
+            let from = cursor.queued.get(&agent.key).copied().unwrap_or(0);
+            let (next, queued) =
+                self.executor.embed_queue(&agent, &self.actor, from, until).await?;
+            if cursor.embedded.len().max(cursor.queued.len()) >= RECALL_VERSIONS_KEPT {
+                cursor.embedded.clear();
+                cursor.queued.clear();
+            }
+            cursor.queued.insert(agent.key.clone(), next);
+            // Otherwise entries still lack vectors, or another server works on this agent.
+            if logged == Embedded::All && queued == Embedded::All {
+                cursor.embedded.insert(agent.key, agent.version);
             }
         }
         if last_page {

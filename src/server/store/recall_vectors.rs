@@ -46,6 +46,8 @@ pub struct AgentVersion {
     pub tenant: String,
     /// Version number, which rises with every write to the agent.
     pub version: u64,
+    /// Position at which the agent's queue begins.
+    pub head_seq: u64,
 }
 
 /// An entry of recall storage that lacks vectors.

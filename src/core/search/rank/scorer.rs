@@ -78,7 +78,8 @@ pub(crate) fn ranked(material: &mut RankInput, mode: RecallMode) -> Vec<RecallHi
     let words = reads.iter().flat_map(|read| &read.parts).flat_map(|part| &part.words);
     let alike = Alike::of(&asked, &lexicon, words);
     reads.iter_mut().for_each(|read| read.count_terms(&alike));
-    let meaning = Meaning::of(&material.near, mode);
+    let named = reads.iter().any(|read| read.name.is_some());
+    let meaning = Meaning::of(&material.near, mode, named);
     let scene = Scene::of(&asked, &reads, &meaning);
     let mut list: Vec<Ranked> = Vec::new();
     for (at, read) in reads.iter().enumerate() {
@@ -160,7 +161,7 @@ impl Meaning {
     /// of passages is full, the last passage's similarity is subtracted from all values first,
     /// because further passages, whose similarity is unknown, count as 0. In a search by vectors
     /// only, a passage's similarity is its cosine.
-    fn of(near: &[NearPassage], mode: RecallMode) -> Self {
+    fn of(near: &[NearPassage], mode: RecallMode, named: bool) -> Self {
         let alone = matches!(mode, RecallMode::Vector { .. });
         let least = near.last().filter(|_| near.len() >= RECALL_NEAR_MAX && !alone);
         let floor = least.map_or(0.0, |passage| passage.similarity.max(0.0));
@@ -181,7 +182,7 @@ impl Meaning {
         let weights = match (alone, near.is_empty()) {
             (true, _) => formula::vector(),
             (false, true) => formula::text(),
-            (false, false) => formula::hybrid(),
+            (false, false) => formula::hybrid(named),
         };
         Self { near: all, best, weights, alone }
     }
