@@ -32,7 +32,7 @@ pub(super) const BREAK: &str = "; ";
 
 /// Returns the clauses of a message, in order. `names` are the speakers' names in lower case; a
 /// name that only addresses somebody is no part of a clause. Code, tables and log output have no
-/// clauses.
+/// clauses. With `tails`, a remark at the end of a sentence is a clause of its own.
 pub(super) fn clauses(text: &str, names: &HashSet<String>, tails: bool) -> Vec<Range<usize>> {
     let lines = prose(text);
     let prose: Vec<&str> = lines.iter().map(|line| &text[line.clone()]).collect();

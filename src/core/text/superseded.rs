@@ -68,14 +68,12 @@ pub(super) fn replacements(statements: &[Statement]) -> Vec<Option<usize>> {
         let later = shared.into_iter().filter(|&(later, shared)| replaces(later, shared));
         later.map(|(later, _)| later).chain(home).max()
     };
-    let mut newer: Vec<Option<usize>> = statements.iter().enumerate().map(replaced).collect();
     let messages = Messages::new(statements);
-    for (at, statement) in statements.iter().enumerate() {
-        if statement.message.is_some() {
-            newer[at] = messages.replacement(at).max(home_after(at));
-        }
-    }
-    newer
+    let newer = |(at, statement): (usize, &Statement)| match statement.message {
+        Some(_) => messages.replacement(at).max(home_after(at)),
+        None => replaced((at, statement)),
+    };
+    statements.iter().enumerate().map(newer).collect()
 }
 
 impl Statement {

@@ -23,6 +23,9 @@ use vctx_core::trust::{Actor, Scope};
 const RECALL_EMBED_ENTRIES: u64 = 128;
 /// Maximum number of messages of the queue in one request to the database.
 const QUEUE_EMBED_ROWS: u64 = 128;
+/// Maximum number of passages of the queue that a search compares with the question. A search may
+/// have to wait until the embedder has made their vectors, if the background job has not.
+const QUEUE_NEAR_PASSAGES_MAX: usize = 512;
 /// Lease of the server that makes an agent's vectors, in milliseconds. If the server with the lease
 /// is killed, other servers wait until the lease expires.
 const RECALL_CLAIM_MS: u64 = 5_000;
@@ -336,10 +339,9 @@ impl Executor {
         let (plan, complete) = (Some(plan.text()), known.complete);
         Ok(RecallNear { hits, rows, plan, complete, missing: None })
     }
-}
 
-impl Executor {
-    /// Returns the similarity of each passage of messages of the queue to a question's vector.
+    /// Returns the similarity to a question's vector of the first [`QUEUE_NEAR_PASSAGES_MAX`]
+    /// passages of messages of the queue; of none if the embedder fails.
     async fn near_in_queue(
         &self,
         vector: &[f64],
@@ -347,18 +349,19 @@ impl Executor {
     ) -> Result<Vec<NearPassage>> {
         let mut found = Vec::new();
         let mut texts = Vec::new();
-        for row in rows {
-            for (at, place) in passages(&row.content).into_iter().enumerate() {
-                texts.push(row.content[place.clone()].to_owned());
-                found.push(NearPassage {
-                    id: row.id.clone(),
-                    seq: row.seq,
-                    passage: at as u64,
-                    start: place.start as u64,
-                    end: place.end as u64,
-                    similarity: 0.0,
-                });
-            }
+        let places = rows.flat_map(|row| {
+            passages(&row.content).into_iter().enumerate().map(move |(at, place)| (row, at, place))
+        });
+        for (row, at, place) in places.take(QUEUE_NEAR_PASSAGES_MAX) {
+            texts.push(row.content[place.clone()].to_owned());
+            found.push(NearPassage {
+                id: row.id.clone(),
+                seq: row.seq,
+                passage: at as u64,
+                start: place.start as u64,
+                end: place.end as u64,
+                similarity: 0.0,
+            });
         }
         let made = self.kernel.embedders.configured().embed(&texts, Kind::Passage).await;
         let vectors = match made {

@@ -40,8 +40,8 @@ pub struct RecallEntry {
     /// Whether the entry and its neighbours belong to one conversation; false for an entry that
     /// `write_recall` wrote.
     pub dialog: bool,
-    /// Whether the entry is a message of the queue that was not found itself, but is next to a
-    /// found message. Such an entry is no result.
+    /// Whether the entry is a message of the queue without a word of the query, next to a found
+    /// message. Such an entry is a result only if its vector is compared with the query.
     #[serde(default)]
     pub context: bool,
     /// The entry's text, or the beginning of a very long text.
