@@ -1,12 +1,18 @@
 //! Tests pages of found passages: complete lists, room in the window, and other writers between two
 //! pages.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use vctx::store::QUERIES;
 
 use super::{ingest, search, stage, texts, walk};
 use crate::count;
 use crate::home::Home;
 use crate::talk::Agent;
+
+/// Maximum number of polls of the view, 50 ms apart.
+const LOOKS_MAX: usize = 1_200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_pages_are_the_whole_list_while_others_write_and_large_chunks_are_cut() {
@@ -191,4 +197,32 @@ async fn a_loop_of_heartbeats_pages_until_the_end_or_the_cap() {
         }
     }
     panic!("the chain has no end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_search_finds_the_same_while_its_chunks_are_recent_and_later() {
+    let (_home, _server, database, ada) = stage().await;
+    let chunks: Vec<String> = (0..8).map(|n| format!("The tide turns at {n}.")).collect();
+    ingest(&ada, &json!({"doc_id": "tides", "chunks": chunks}), "*").await.ok();
+    let in_view = "FOR d IN archival_view COLLECT WITH COUNT INTO rows RETURN rows";
+    for _ in 0..LOOKS_MAX {
+        if database.row(in_view, json!({})).await == 8 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let words = QUERIES.iter().find(|query| query.name == "passage_words").expect("a query");
+    let found = async |limit: u64, since_ms: u64| {
+        let binds = json!({"scope": "ada", "text": "tide", "words": "tide", "related": "", "unknown_max": 3,
+            "unknown_chars_min": 4, "identifiers": [], "vector": "embedding", "query_vector": null, "metric": "cosine",
+            "limit": limit, "chars_max": 100, "source": null, "doc_id": null, "fresh_after": null,
+            "since_ms": since_ms, "recent_max": 100});
+        let row = database.row(words.text, binds).await;
+        let count = |rows: &Value| rows.as_array().expect("rows").len();
+        (row["rows"].clone(), count(&row["tail"]["rows"]))
+    };
+    let (recent, later) = (found(5, 0).await, found(5, u64::MAX >> 12).await);
+    assert_eq!(recent, later, "the view has five better chunks");
+    assert_eq!(recent.1, 0);
+    assert_eq!(found(9, 0).await.1, 8, "a list that is not full gains nothing by this");
 }
