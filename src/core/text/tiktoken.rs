@@ -31,11 +31,6 @@ impl Tiktoken {
     pub fn new(encoding: Encoding) -> Self {
         Self { encoding }
     }
-
-    /// Loads the encoding's table now (about 0.2 s), so that the first count does not wait for it.
-    pub fn warm(&self) {
-        table(self.encoding);
-    }
 }
 
 impl TokenCounter for Tiktoken {
