@@ -193,7 +193,7 @@ async fn a_loop_of_heartbeats_pages_until_the_end_or_the_cap() {
             assert!(arguments["page_token"].is_string(), "{body}");
         } else {
             let wait = beat["retry_after_ms"].as_u64().unwrap_or(50);
-            tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+            tokio::time::sleep(Duration::from_millis(wait)).await;
         }
     }
     panic!("the chain has no end");
