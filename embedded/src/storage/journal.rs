@@ -12,6 +12,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::seek;
+use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::encode::{Key, Mark};
@@ -160,10 +162,18 @@ fn scan(file: &File, length: u64) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// Whether the rest of a journal file contains only zeros.
+/// Whether the rest of a journal file contains only zeros. Space that was never written is not
+/// read: a new journal consists of 64 MiB of it.
 fn is_empty(file: &mut File) -> io::Result<bool> {
     let (mut chunk, zeros) = (vec![0; CHUNK], vec![0; CHUNK]);
     loop {
+        let at = file.stream_position()?;
+        match seek(&*file, rustix::fs::SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => return Ok(true),
+            // The file system does not know which space was never written.
+            Ok(_) | Err(Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
         let read = file.read(&mut chunk)?;
         if read == 0 {
             return Ok(true);
@@ -325,6 +335,21 @@ mod tests {
         assert!(found.batches >= 5 && found.last == 5, "{found:?}");
         assert!(starts.windows(2).all(|pair| pair[1] > pair[0] + 10_000));
         assert_eq!(repair_file(&path, None, 0).unwrap(), Tail::Clean);
+    }
+
+    #[test]
+    fn a_file_with_space_that_was_never_written_is_empty_if_no_other_byte_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.jnl");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(&[0; CHUNK], 1 << 20).unwrap();
+        assert!(is_empty(&mut File::open(&path).unwrap()).unwrap());
+        file.write_all_at(&[1], (5 << 20) + 7).unwrap();
+        let mut opened = File::open(&path).unwrap();
+        assert!(!is_empty(&mut opened).unwrap());
+        opened.seek(SeekFrom::Start(6 << 20)).unwrap();
+        assert!(is_empty(&mut opened).unwrap());
     }
 
     #[test]
