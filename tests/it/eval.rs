@@ -3,9 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+#[cfg(feature = "full-tests")]
+use serde_json::json;
 
-use crate::home::{Home, Tuning};
+use crate::home::Home;
+#[cfg(feature = "full-tests")]
+use crate::home::Tuning;
 
 /// Returns the folder of the benchmark data in the repository.
 fn data() -> PathBuf {
@@ -104,6 +108,7 @@ fn documents_are_found_page_by_page_and_nested_keys_to_their_end() {
 
 /// Writes a file with a conversation that is longer than the window of the survival benchmark. The
 /// conversation is first about the harbour, then about the weather.
+#[cfg(feature = "full-tests")]
 fn long_talk(directory: &Path) {
     let text = std::fs::read_to_string(data().join("locomo/harbour.json")).expect("the fixture");
     let mut talk: Value = serde_json::from_str(&text).expect("JSON");
@@ -123,7 +128,7 @@ fn long_talk(directory: &Path) {
     std::fs::write(directory.join("locomo/long.json"), talk.to_string()).expect("a file");
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
+#[cfg(feature = "full-tests")]
 #[test]
 fn a_long_conversation_loses_nothing_and_its_summary_keeps_facts() {
     let home = Home::new();
@@ -147,7 +152,7 @@ fn a_long_conversation_loses_nothing_and_its_summary_keeps_facts() {
     }
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
+#[cfg(feature = "full-tests")]
 #[tokio::test]
 async fn a_server_that_runs_is_measured_too_and_vectors_are_found_exactly_where_they_are_few() {
     let home = Home::new();

@@ -14,6 +14,7 @@ use crate::chance::{Chance, setting};
 use crate::database::Database;
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
+#[cfg(feature = "full-tests")]
 use crate::planted::assert_listed;
 use crate::talk::{Agent, key};
 use crate::truths::assert_archive;
@@ -21,6 +22,7 @@ use crate::vectors::Model;
 use crate::wire::Wire;
 
 /// Dimensions of the vectors before and after the reindex.
+#[cfg(feature = "full-tests")]
 const BEFORE: u64 = 384;
 const AFTER: u64 = 64;
 /// Maximum number of polls during a reindex, and the pause between two polls.
@@ -191,7 +193,7 @@ async fn assert_made_as_by_ingest(home: &Home, agent: &Agent, number: u64, attri
     agent.done("ingest_archival", &json!({"doc_id": "again", "delete": true})).await;
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
+#[cfg(feature = "full-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_changes_to_another_length_while_it_is_searched_and_written() {
     let home = Home::new();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::archival::{ingest, offer};
 use crate::database::Database;
 use crate::home::{Home, Tuning};
+#[cfg(feature = "full-tests")]
 use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::{Agent, key};
 
@@ -218,7 +219,7 @@ async fn what_was_made_from_an_old_text_goes_with_it_and_an_event_says_so() {
     home.assert_verified("vctx.sock", "ada");
 }
 
-#[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
+#[cfg(feature = "full-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_leaves_whole_writes_and_the_rest_goes_on() {
     if needs_an_engine_of_its_own("it kills the database") {
