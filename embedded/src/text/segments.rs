@@ -1,5 +1,6 @@
 //! The segments of a view as a tantivy index; all views have the same tantivy schema.
 
+use std::fs;
 use std::path::Path;
 
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
@@ -104,18 +105,38 @@ pub(super) fn reader(index: &Index) -> Result<IndexReader> {
     index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(failed)
 }
 
-/// Creates the writer of the segments; only one writer may exist at a time.
-pub(super) fn writer(index: &Index) -> Result<IndexWriter> {
+/// Creates the writer of the segments in a directory; only one writer may exist at a time.
+pub(super) fn writer(index: &Index, directory: &Path) -> Result<IndexWriter> {
     let options = IndexWriterOptions::builder()
         .num_worker_threads(1)
         .num_merge_threads(1)
         .memory_budget_per_thread(VIEW_WRITER_BYTES)
         .build();
     let writer: IndexWriter = index.writer_with_options(options).map_err(failed)?;
+    remove_uncommitted(index, directory)?;
     let mut policy = LogMergePolicy::default();
     policy.set_del_docs_ratio_before_merge(REMOVED_SHARE_MAX);
     writer.set_merge_policy(Box::new(policy));
     Ok(writer)
+}
+
+/// Removes lists of removed documents that no commit contains. A power loss or an error in the
+/// middle of a commit leaves such files. The next commit may need a file of the same name, and
+/// tantivy does not write to a file that exists.
+fn remove_uncommitted(index: &Index, directory: &Path) -> Result<()> {
+    let committed = index.load_metas().map_err(failed)?.opstamp;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let stamp = name.to_str().and_then(|name| {
+            let (_, stamp) = name.strip_suffix(".del")?.rsplit_once('.')?;
+            stamp.parse::<u64>().ok()
+        });
+        if stamp.is_some_and(|stamp| stamp > committed) {
+            fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Chooses the segments to merge: as many as possible, beginning with the smallest. The largest
@@ -206,6 +227,31 @@ mod tests {
 
     fn merged(documents: &[u64]) -> Vec<u64> {
         to_merge(documents.iter().map(|count| (*count, *count)).collect())
+    }
+
+    #[test]
+    fn a_commit_that_was_interrupted_is_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let (index, fields) = open(folder.path()).unwrap();
+        let mut first = writer(&index, folder.path()).unwrap();
+        for local in 1..3 {
+            let entries = Entries::default();
+            let document = SegmentDocument { collection: 1, local, revision: 1, entries };
+            fields.add(&first, document).unwrap();
+        }
+        first.commit().unwrap();
+        let meta = folder.path().join("meta.json");
+        let before = fs::read(&meta).unwrap();
+        fields.remove(&first, 1);
+        first.commit().unwrap();
+        first.wait_merging_threads().unwrap();
+        // A power loss before the new list of segments was written.
+        fs::write(&meta, before).unwrap();
+        let (index, fields) = open(folder.path()).unwrap();
+        let mut second = writer(&index, folder.path()).unwrap();
+        fields.remove(&second, 1);
+        second.commit().unwrap();
+        assert_eq!(reader(&index).unwrap().searcher().num_docs(), 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -33,6 +33,8 @@ pub(crate) type Whole = fn(&Collection, &[u8]) -> Result<Value>;
 /// The segments of one view, and the state of their updates.
 pub(super) struct View {
     definition: RwLock<Arc<Definition>>,
+    /// Directory of the segments.
+    directory: PathBuf,
     index: Index,
     fields: Fields,
     reader: IndexReader,
@@ -115,7 +117,7 @@ impl View {
                 view = name,
                 "the segments of a view are built again, because they do not match the state of the store"
             );
-            let mut writer = segments::writer(&index)?;
+            let mut writer = segments::writer(&index, directory)?;
             writer.delete_all_documents().map_err(failed)?;
             writing.contents = Contents::default();
             let mut prepared = writer.prepare_commit().map_err(failed)?;
@@ -127,6 +129,7 @@ impl View {
         Ok(Self {
             reader,
             definition: RwLock::new(Arc::new(definition)),
+            directory: directory.to_owned(),
             index,
             fields,
             cache: Arc::default(),
@@ -458,7 +461,7 @@ impl View {
 
     fn writer<'a>(&self, writing: &'a mut WriterState) -> Result<&'a mut IndexWriter> {
         if writing.writer.is_none() {
-            writing.writer = Some(segments::writer(&self.index)?);
+            writing.writer = Some(segments::writer(&self.index, &self.directory)?);
         }
         Ok(writing.writer.as_mut().expect("made above"))
     }
