@@ -234,7 +234,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (index, fields) = open(folder.path()).unwrap();
         let mut first = writer(&index, folder.path()).unwrap();
-        for local in 1..3 {
+        for local in 0..10 {
             let entries = Entries::default();
             let document = SegmentDocument { collection: 1, local, revision: 1, entries };
             fields.add(&first, document).unwrap();
@@ -245,13 +245,25 @@ mod tests {
         fields.remove(&first, 1);
         first.commit().unwrap();
         first.wait_merging_threads().unwrap();
+        let lists = || {
+            let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+            let mut names: Vec<_> = files.filter_map(|name| name.into_string().ok()).collect();
+            names.retain(|name| name.ends_with(".del"));
+            names
+        };
+        let left = lists();
+        assert_eq!(left.len(), 1, "the commit wrote a list of removed documents");
         // A power loss before the new list of segments was written.
         fs::write(&meta, before).unwrap();
         let (index, fields) = open(folder.path()).unwrap();
         let mut second = writer(&index, folder.path()).unwrap();
-        fields.remove(&second, 1);
+        // The same change has another number in the new writer; two more make the numbers equal.
+        for local in [1, 98, 99] {
+            fields.remove(&second, local);
+        }
         second.commit().unwrap();
-        assert_eq!(reader(&index).unwrap().searcher().num_docs(), 1);
+        assert_eq!(lists(), left, "the next commit needs a file of the same name");
+        assert_eq!(reader(&index).unwrap().searcher().num_docs(), 9);
     }
 
     #[test]
