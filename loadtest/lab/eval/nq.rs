@@ -32,8 +32,8 @@ const LIMITS: [u64; 4] = [1, 5, 10, 20];
 /// One question in this number of questions is also asked with every limit in [`LIMITS`]. All other
 /// questions are asked only once.
 const LIMITS_EACH: usize = 20;
-/// Time after the last passage until the ArangoSearch view shows all of them. The benchmark measures
-/// the ranking, not how soon a passage is in the view.
+/// Time after the last passage until the ArangoSearch view shows all passages. The benchmark
+/// measures the ranking, not how soon a passage is in the view.
 const VIEW_LAG: Duration = Duration::from_secs(5);
 /// Window of the agent; paging through results must work within this window.
 const WINDOW: u64 = 4096;
