@@ -211,6 +211,7 @@ const DIFFERENCES: &[(&str, usize, &str)] = {
     const ENCODED: &str = "escapes are decoded before the rules look at a text";
     const FLOOR: &str = "a summary has whole clauses, and a flush leaves room for it";
     const READ: &str = "results are counted as a model reads them, and the order follows new rules";
+    const NEAR: &str = "words of similar meaning count in documents";
     const TEXTS: &str = "results are texts, windows have a clock, and tools cost fewer tokens";
     &[
         ("survival", 0, FLOOR),
@@ -238,6 +239,11 @@ const DIFFERENCES: &[(&str, usize, &str)] = {
         ("beam", 7, READ),
         ("beam", 8, READ),
         ("beam", 9, READ),
+        ("nq", 0, NEAR),
+        ("nq", 1, NEAR),
+        ("nq", 2, NEAR),
+        ("nq", 3, NEAR),
+        ("nq", 4, NEAR),
         ("kv", 3, TEXTS),
         ("kv", 4, TEXTS),
         ("kv", 5, TEXTS),
