@@ -20,6 +20,8 @@ RULES = [
     ("", r"^_rev: empty"),
     # A pattern does not know how many days a month has.
     ("", r"^\w+: use YYYY-MM-DD|^at: not a valid time"),
+    # The names of the time zones are those of the IANA database.
+    ("/v1/agents/{agent}", r"^zone: no such time zone"),
     # The lines of an export are no JSON value.
     ("/import", r""),
     # Further rules between attributes, and about what the memory holds.

@@ -118,6 +118,7 @@ fn tool_names<'a>(request: &'a RunRequest, settings: &'a ProcessorSettings) -> V
 
 /// Returns the name of a client tool, from `function.name` or a top-level `name`.
 pub(super) fn name_of(schema: &Value) -> String {
-    let name = schema.pointer("/function/name").or_else(|| schema.get("name"));
-    name.and_then(Value::as_str).unwrap_or_default().to_owned()
+    let names = [schema.pointer("/function/name"), schema.get("name")];
+    let mut names = names.into_iter().flatten().filter_map(Value::as_str);
+    names.find(|name| !name.is_empty()).unwrap_or_default().to_owned()
 }
