@@ -112,8 +112,10 @@ fn own(name: &str) -> Option<String> {
     read(name).filter(|path| written(path) == name && name_of(path) == name)
 }
 
+/// Whether a text is a block's name. `.` and `..` are none.
 fn plain(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+    !matches!(name, "" | "." | "..")
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 fn written(path: &str) -> String {
