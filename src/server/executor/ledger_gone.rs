@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -19,6 +20,10 @@ const LISTED_AGENTS: u64 = 5_000;
 const LISTED_PAGES_MAX: usize = 10_000;
 /// Number of agents that are gone about which one request asks.
 const GONE_AGENTS: usize = 100;
+
+/// Longest wait for the agents of a database other than the home database, in milliseconds. After
+/// that, the database counts as one that does not answer.
+const PLACE_MS_MAX: u64 = 10_000;
 
 impl Executor {
     /// Returns the public key of this server's checkpoints, and the agents of the caller's tenant
@@ -137,14 +142,21 @@ impl Places<'_> {
             checkpoints.agents().into_iter().filter(of_tenant).collect();
         let count = missing.len();
         let mut answering = Vec::with_capacity(self.all.len());
+        let wait = Duration::from_millis(PLACE_MS_MAX);
         for place in std::mem::take(&mut self.all) {
-            match place.listed(tenant).await {
-                Ok(keys) => {
+            // A database that has just failed does not keep the caller waiting for the others.
+            let listed = match answering.is_empty() {
+                true => place.listed(tenant).await.map(Some)?,
+                false => {
+                    tokio::time::timeout(wait, place.listed(tenant)).await.ok().and_then(Result::ok)
+                }
+            };
+            match listed {
+                Some(keys) => {
                     missing.retain(|key| !keys.contains(key));
                     answering.push(place);
                 }
-                Err(error) if answering.is_empty() => return Err(error),
-                Err(_) => self.away.push(place.database_name().to_owned()),
+                None => self.away.push(place.database_name().to_owned()),
             }
         }
         self.all = answering;
