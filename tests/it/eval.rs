@@ -222,6 +222,7 @@ const DIFFERENCES: &[(&str, usize, &str)] = {
         ("survival", 5, FLOOR),
         ("survival", 6, FLOOR),
         ("survival", 7, FLOOR),
+        ("kv", 2, TEXTS),
         ("kv", 10, TARGET),
         ("locomo", 0, READ),
         ("locomo", 1, READ),
