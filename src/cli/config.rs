@@ -19,7 +19,7 @@ use vctx_core::search::RecallSettings;
 use vctx_core::trust::{TaintSettings, check_name};
 use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
 use vctx_server::models::chat::ChatSettings;
-use vctx_server::models::{EmbedderSettings, GatewaySettings};
+use vctx_server::models::{EmbedderSettings, SummariserSettings};
 use vctx_server::store::{Admin, Credentials, Endpoint, Fault, RecallSharding};
 
 /// Maximum length of a tenant name in bytes. A document key consists of tenant name, colon and
@@ -67,9 +67,8 @@ pub struct Config {
     pub dropin: DropinSettings,
     /// Limits and timeouts of `vctx proxy`.
     pub proxy: vctx_proxy::Settings,
-    /// Settings of the model that writes summaries, if one is configured.
-    #[serde(default)]
-    pub model: Option<GatewaySettings>,
+    /// Settings of the model that writes summaries.
+    pub summariser: SummariserSettings,
 }
 
 /// Sockets and data directory of the server. An empty path means the default path.
@@ -352,6 +351,7 @@ impl Config {
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
+        faults.extend(self.summariser.faults());
         match Dialect::by_name(&self.chat.dialect) {
             Ok(dialect) => {
                 let names = dialect.names();

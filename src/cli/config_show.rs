@@ -11,6 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::secrets::{Origin, origin_of};
 use vctx_client::paths;
+use vctx_server::models::chat::CHAT_KEY;
+use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, SUMMARISER_KEY};
 
 const EXAMPLES: &str = "\
 The sources of a setting, from the weakest to the strongest: default, file, environment, flag. A secret is a password or a key; its source
@@ -26,7 +28,7 @@ Exit codes: 0 done, 78 wrong configuration.";
 /// Secrets of the configuration. The passwords of a further database have the database's name as
 /// their suffix.
 const PASSWORDS: [&str; 3] = ["ARANGO_PASSWORD", "ARANGO_RO_PASSWORD", "ARANGO_INDEX_PASSWORD"];
-const KEYS: [&str; 3] = ["VCTX_CHAT_KEY", "VCTX_EMBEDDER_KEY", "VCTX_EMBEDDER_NEXT_KEY"];
+const KEYS: [&str; 4] = [CHAT_KEY, EMBEDDER_KEY, EMBEDDER_NEXT_KEY, SUMMARISER_KEY];
 
 /// Print the configuration
 #[derive(Debug, Args)]

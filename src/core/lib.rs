@@ -10,6 +10,7 @@ pub mod ids;
 pub mod ledger;
 pub mod limits;
 pub mod memory;
+pub mod model_api;
 pub mod openai;
 pub mod policy;
 pub mod proof;

@@ -9,6 +9,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
     (&["bound", "error", "clock", "ids", "limits", "seeded"], "the ground"),
     (&["memory"], "values"),
     (&["window"], "the sections of the window and what they cost"),
+    (&["model_api"], "the request to a model in the form of its server's API"),
     (&["search", "trust"], "what is found, which texts are trusted"),
     (&["ledger"], "the digests of all rows"),
     (&["policy"], "decisions"),

@@ -147,11 +147,8 @@ fn settings(socket: &Path) -> EmbedderSettings {
         version: "1".into(),
         dimension: 3,
         socket: socket.to_owned(),
-        tcp: String::new(),
-        path: "/v1/embeddings".into(),
         timeout_ms: 60_000,
-        model_dir: PathBuf::new(),
-        next: None,
+        ..EmbedderSettings::default()
     }
 }
 
@@ -255,14 +252,14 @@ async fn a_server_that_is_late_or_away_or_talks_too_long_has_its_limit() {
         .embed(&texts(1), Kind::Query)
         .await
         .unwrap_err();
-    assert!(error.message.contains("not reachable"), "{error}");
+    assert!(error.message.contains("no model's server answers on"), "{error}");
 
     // Port 1 is closed, so the request fails; the request must not be sent to another address.
-    let tcp =
-        EmbedderSettings { socket: PathBuf::new(), tcp: "127.0.0.1:1".into(), ..settings(&nobody) };
+    let url = "http://127.0.0.1:1";
+    let there = EmbedderSettings { socket: PathBuf::new(), url: url.into(), ..settings(&nobody) };
     let error =
-        tcp.open(None).unwrap().configured().embed(&texts(1), Kind::Query).await.unwrap_err();
-    assert!(error.message.contains("not reachable"), "{error}");
+        there.open(None).unwrap().configured().embed(&texts(1), Kind::Query).await.unwrap_err();
+    assert!(error.message.contains(&format!("answers at {url}")), "{error}");
 }
 
 #[tokio::test]

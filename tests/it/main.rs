@@ -19,6 +19,7 @@ mod liar;
 mod line;
 mod model;
 mod needs;
+mod outbound;
 mod outside;
 #[path = "../core/policy/provider.rs"]
 mod provider;

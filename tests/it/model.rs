@@ -96,7 +96,7 @@ impl Model {
     /// Writes a configuration file for a server that uses this model; returns the options of such a
     /// server.
     pub(crate) fn tuning(&self, file: &Path) -> Tuning {
-        let text = format!("[model]\nsocket = {:?}\nmodel = \"scripted\"\n", self.socket);
+        let text = format!("[summariser]\nsocket = {:?}\nmodel = \"scripted\"\n", self.socket);
         std::fs::write(file, text).expect("a configuration");
         Tuning { config: Some(file.to_owned()), ..Tuning::default() }
     }

@@ -223,8 +223,8 @@ async fn a_run_makes_room_without_waiting_for_a_summary_model_that_hangs() {
     let chat = Scripted::steps(&home, &[json!({"text": "Aye."})]).await;
     let mut tuning = chat.tuning(&["store_core"]);
     let socket = home.path("summary.sock").to_str().expect("a plain path").to_owned();
-    tuning.environment.push(("VCTX_MODEL__SOCKET".into(), socket));
-    tuning.environment.push(("VCTX_MODEL__MODEL".into(), "scripted".into()));
+    tuning.environment.push(("VCTX_SUMMARISER__SOCKET".into(), socket));
+    tuning.environment.push(("VCTX_SUMMARISER__MODEL".into(), "scripted".into()));
     let server = home.serve_with("vctx.sock", &tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "Be brief.").await;
     // The room for a page of search results is gone, and the flush mark is not reached.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::Stop;
 use super::engine::{ENGINE_RO_SOCKET, ENGINE_SOCKET};
 use crate::config::{Config, Remote, WriteChoice};
-use crate::secrets::secret_or_new;
+use crate::secrets::{password_of, secret_or_new};
 use vctx_base::clock::SystemClock;
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_server::checks::{self, Finding, Profile, SelfChecks};
 use vctx_server::executor::Executor;
-use vctx_server::models::Gateway;
+use vctx_server::models::SUMMARISER_KEY;
 use vctx_server::store::{self, Admin, Credentials, Endpoint, Fault, FaultKind, Ro, Rw, WriteMode};
 
 /// Sets up the embedded database and connects to that database.
@@ -150,7 +150,8 @@ async fn executor(
 ) -> Result<Executor, Stop> {
     let settings = remote.settings(config, config.store.durable);
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
-    let model = config.model.clone().map(Gateway::new);
+    let model = config.summariser.open(password_of(SUMMARISER_KEY)?);
+    let model = model.map_err(|fault| Stop::Configuration(format!("summariser.{fault}")))?;
     let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
     Ok(executor
         .with_heartbeat(config.heartbeat)

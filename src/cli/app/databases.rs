@@ -120,7 +120,7 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
     let executor = Arc::new(executor);
     let settings = ProcessorSettings {
         max_tokens: config.chat.max_tokens,
-        max_tokens_field: config.chat.max_tokens_field.clone(),
+        max_tokens_field: config.chat.tokens_field().to_owned(),
         tools: config.chat.tools.clone(),
         // The configuration has already been checked for unknown dialect names.
         dialect: Dialect::by_name(&config.chat.dialect).unwrap_or_default(),

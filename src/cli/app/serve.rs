@@ -27,8 +27,8 @@ use vctx_server::checks;
 use vctx_server::databases::Moves;
 use vctx_server::http::Gate;
 use vctx_server::jobs::Witnessing;
-use vctx_server::models::Embedders;
-use vctx_server::models::chat::ChatModel;
+use vctx_server::models::chat::{CHAT_KEY, ChatModel};
+use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, Embedders};
 use vctx_server::store::Endpoint;
 
 /// Options of `vctx serve`. The configuration determines the options that the user does not give.
@@ -205,13 +205,13 @@ fn sockets(
 }
 
 fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Unsigned, Stop> {
-    let (key, next_key) =
-        (password_of("VCTX_EMBEDDER_KEY")?, password_of("VCTX_EMBEDDER_NEXT_KEY")?);
+    let (key, next_key) = (password_of(EMBEDDER_KEY)?, password_of(EMBEDDER_NEXT_KEY)?);
     let embedders = config
         .embedder
         .open_all(key, next_key)
         .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
-    let chat = config.chat.open(password_of("VCTX_CHAT_KEY")?);
+    let chat = config.chat.open(password_of(CHAT_KEY)?);
+    let chat = chat.map_err(|fault| Stop::Configuration(format!("chat.{fault}")))?;
     let own = fs::metadata("/proc/self").map_err(cannot("read the server's own user id"))?;
     let pid = i32::try_from(std::process::id()).unwrap_or(0);
     let actor = Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) };

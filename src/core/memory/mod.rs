@@ -20,6 +20,7 @@ pub mod json_weight;
 pub mod local_time;
 pub mod markup;
 pub mod message;
+pub mod model_api;
 pub mod page;
 pub mod prompt;
 pub mod recall_vector;

@@ -1,11 +1,12 @@
 //! A recorded prompt: the row stored before the request, the bytes of the request, and the outcome.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::core::{Block, Chain, Notice, Offered, OpenCall, System, TokenBudget, WindowClock};
 use super::form::Form;
 use super::held::{ChangedText, LostText};
+use super::model_api::ModelApi;
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
@@ -136,6 +137,9 @@ pub struct RenderedPrompt {
 pub struct SentPrompt {
     /// The model's name.
     pub model: String,
+    /// The API in whose form the request was sent.
+    #[serde(default, skip_serializing_if = "ModelApi::is_chat")]
+    pub api: ModelApi,
     /// Digest of the tool set; `None` without tools.
     pub tools: Option<String>,
     /// Canonical JSON of the fields of the request's body other than the model, the messages and
@@ -276,22 +280,4 @@ pub fn ended(agent_id: &str, turn: u64, end: &PromptEnd) -> Value {
     let mut patch = json!(end);
     patch["_key"] = prompt_key(agent_id, turn).into();
     patch
-}
-
-/// Returns the bytes of a request: the canonical JSON of the options, `model`, `messages` and, if
-/// there are tools, `tools`. The sender of a prompt sends exactly these bytes, so that stored rows
-/// suffice to rebuild the request.
-pub fn request_text(
-    model: &str,
-    messages: &[Value],
-    tools: Option<Value>,
-    options: &Map<String, Value>,
-) -> String {
-    let mut body = options.clone();
-    body.insert("model".into(), model.into());
-    body.insert("messages".into(), Value::Array(messages.to_vec()));
-    if let Some(tools) = tools {
-        body.insert("tools".into(), tools);
-    }
-    canonical_json(&Value::Object(body))
 }

@@ -249,7 +249,7 @@ const GROUPS: &[Group] = &[
     Group::owner("prompts", "_key agent_id"),
     Group::figures(
         "prompts",
-        "answer_seq cause_seq chain checkpoint clock context_digest core_rev counted_permille created_at duration_ms encoding ended_at factor_permille fillers form \
+        "answer_seq api cause_seq chain checkpoint clock context_digest core_rev counted_permille created_at duration_ms encoding ended_at factor_permille fillers form \
          head_seq messages_digest next_seq notices_forgotten_at now offered opened_on options_forgotten_at policy request_digest salt summary_rev \
          token_estimate tools turn usage variance_flag version",
     ),

@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::memory::core::Core;
 use crate::memory::message::{Kind, Message};
-use crate::memory::prompt::{Prompt, Texts, ToolSet, request_text};
+use crate::memory::prompt::{Prompt, Texts, ToolSet};
 use crate::memory::receipt;
 use crate::memory::strict::filler_tokens;
 use crate::memory::tokens::TokenCounter;
+use crate::model_api::ModelRequest;
 use crate::window::{Gone, Past, Section, Window, assemble};
 
 /// The data from which a prompt is replayed, as currently stored.
@@ -114,7 +115,13 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
     let tools = tools_of(&stored, &mut gone, &mut differs);
     let options: Map<String, Value> =
         serde_json::from_str(&prompt.sent.options).unwrap_or_default();
-    let request = request_text(&prompt.sent.model, &window.messages, tools, &options);
+    let request = ModelRequest {
+        model: &prompt.sent.model,
+        messages: &window.messages,
+        tools: tools.as_ref().and_then(Value::as_array).map(Vec::as_slice),
+        options: &options,
+    };
+    let request = request.text(prompt.sent.api);
     // A part that is outside the window, such as the tools, hides no difference in the window.
     let request_digest = receipt::sha256(&request);
     let messages_digest = window.manifest["messages_digest"].as_str().unwrap_or_default();

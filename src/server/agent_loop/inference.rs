@@ -176,6 +176,7 @@ impl Walk<'_> {
         let ask = Ask {
             hold: lease(self.request, self.owner),
             model: self.model.model().to_owned(),
+            api: self.model.api(),
             tools: toolbox.schemas.clone(),
             options: self.options(tokens_max),
         };

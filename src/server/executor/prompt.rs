@@ -10,8 +10,10 @@ use crate::executor::limits::QUEUE_ROWS_MAX;
 use crate::store::{self, ExpiredRun};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::PROMPTS_PAGE;
-use vctx_core::memory::prompt::{Prompt, PromptEnd, RenderedPrompt, SentPrompt, request_text};
+use vctx_core::memory::model_api::ModelApi;
+use vctx_core::memory::prompt::{Prompt, PromptEnd, RenderedPrompt, SentPrompt};
 use vctx_core::memory::receipt::{canonical_json, sha256};
+use vctx_core::model_api::{ModelRequest, check_options};
 use vctx_core::policy::safe_estimate;
 use vctx_core::proof::{Replayed, Stored, replay};
 use vctx_core::text::EarlierTiktoken;
@@ -29,9 +31,12 @@ pub struct Ask {
     pub hold: HoldRun,
     /// Name of the model.
     pub model: String,
-    /// Schemas of the offered tools, in the format of the request to the model.
+    /// API in whose form the request is sent.
+    pub api: ModelApi,
+    /// Schemas of the offered tools, in the format of chat completions.
     pub tools: Vec<Value>,
-    /// All fields of the request to the model except `model`, `messages` and `tools`.
+    /// All fields of the request to the model except `model`, `messages` and `tools`, in the format
+    /// of chat completions.
     pub options: Map<String, Value>,
 }
 
@@ -80,6 +85,7 @@ impl Executor {
                 "has an argument of its own: use that",
             ));
         }
+        check_options(ask.api, &ask.options)?;
         let (scope, mut core, queue) = self.queued(principal, agent).await?;
         if let Some(clock) = &mut core.window_clock {
             clock.set(self.kernel.clock.unix_ms());
@@ -88,7 +94,13 @@ impl Executor {
         let tools = (!ask.tools.is_empty()).then(|| Value::Array(ask.tools.clone()));
         let counter = self.kernel.counters.of(core.encoding);
         let offered = tools.as_ref().map_or(0, |tools| counter.count(&canonical_json(tools)));
-        let request = request_text(&ask.model, &window.messages, tools, &ask.options);
+        let request = ModelRequest {
+            model: &ask.model,
+            messages: &window.messages,
+            tools: (!ask.tools.is_empty()).then_some(&ask.tools[..]),
+            options: &ask.options,
+        };
+        let request = request.text(ask.api);
         let core_rev = core.rev.clone();
         let rendered = RenderedPrompt {
             version: core.version,
@@ -119,6 +131,7 @@ impl Executor {
         };
         let sent = SentPrompt {
             model: ask.model.clone(),
+            api: ask.api,
             tools: None,
             options: canonical_json(&Value::Object(ask.options.clone())),
             request_digest: sha256(&request),

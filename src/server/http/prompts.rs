@@ -15,6 +15,7 @@ use super::reply::json_answer;
 use crate::executor::{Ask, CallRequest};
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::LEASE_MS_BOUNDS;
+use vctx_core::memory::model_api::ModelApi;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
 use vctx_core::tools::{EndRun, HoldRun, RecordAnswer, decode_as};
 
@@ -27,6 +28,10 @@ const LEASE_MS: u64 = 120_000;
 pub(super) struct PromptBody {
     run: String,
     model: String,
+    /// API in whose form the request is returned; by default chat completions. Tools and options
+    /// are given in the format of chat completions.
+    #[serde(default)]
+    api: ModelApi,
     #[serde(default)]
     tools: Vec<Value>,
     #[serde(default)]
@@ -69,8 +74,9 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
     if lease_ms < shortest || lease_ms > longest {
         return Err(Error::argument("lease_ms", format!("use {shortest} to {longest}")));
     }
-    let hold = HoldRun { run: body.run, owner: owner(&caller), lease_ms, reserve: None };
-    let ask = Ask { hold, model: body.model, tools: body.tools, options: body.options };
+    let hold = HoldRun { run: body.run.clone(), owner: owner(&caller), lease_ms, reserve: None };
+    let PromptBody { model, api, tools, options, .. } = body;
+    let ask = Ask { hold, model, api, tools, options };
     let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;
     let reply = json!({"turn": made.turn, "request": made.request, "token_estimate": made.token_estimate,
         "safe_estimate": made.safe_estimate, "factor_permille": made.factor_permille, "replayed": made.replayed,

@@ -13,6 +13,7 @@ use crate::models::limits::EMBED_BATCH_TEXTS_MAX;
 use vctx_base::embedder::{Embedder, Kind, checked};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
+use vctx_core::memory::model_api::ModelApi;
 use vctx_core::text::composed;
 
 /// Maximum length of the answer to one batch, in bytes: 64 vectors of 4096 components at about 20
@@ -48,17 +49,16 @@ struct Entry {
 }
 
 impl EndpointEmbedder {
-    /// Makes an embedder at address `way` and HTTP path `path` (`/v1/embeddings`). Its vectors have
+    /// Makes an embedder at a server, which is asked at the path and query `path`. Its vectors have
     /// the given fingerprint, and its requests contain the fingerprint's model name. Each batch may
-    /// take at most `limit`.
+    /// take at most `limit`. An error begins with the setting that is wrong.
     pub fn new(
         fingerprint: Fingerprint,
-        way: Way,
+        way: &Way,
         path: String,
-        key: Option<String>,
         limit: Duration,
-    ) -> Self {
-        Self { fingerprint, wire: Wire::new(way, key), path, limit }
+    ) -> std::result::Result<Self, String> {
+        Ok(Self { fingerprint, wire: Wire::new(way, ModelApi::Chat)?, path, limit })
     }
 
     /// Embeds one batch. Sends it again after a failure, if another attempt may succeed in time.

@@ -1,32 +1,96 @@
-//! Asks a model for summaries at an OpenAI-compatible endpoint on a Unix socket.
+//! Asks a model for summaries, in the form of its server's API.
 
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::wire::{Way, Wire};
+use super::address::Address;
+use super::chat::{ChatModel, ChatRequest, ChatServer, Delta, Finish};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::MODEL_MS_MAX;
+use vctx_core::model_api::ModelRequest;
 use vctx_core::policy::Line;
 
-/// Maximum length of the summary model's answer, in bytes.
-const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Variable with the key for the server of the summary model.
+pub const SUMMARISER_KEY: &str = "VCTX_SUMMARISER_KEY";
 
-/// Settings of the summary model.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GatewaySettings {
-    /// Unix socket of an OpenAI-compatible server.
-    pub socket: std::path::PathBuf,
+/// Settings of the model that writes summaries.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SummariserSettings {
+    /// Name of the model's provider, which decides the address and the API, or empty. If this,
+    /// `url` and `socket` are empty, the local summariser writes all summaries.
+    pub provider: String,
+    /// URL of the model's server, or empty.
+    pub url: String,
+    /// Unix socket of the model's server, or empty.
+    pub socket: PathBuf,
+    /// API of the model's server: `chat`, `responses` or `messages`; if empty, that of the
+    /// provider, or else `chat`.
+    pub api: String,
+    /// HTTP path and query of requests to the model; if empty, that of the API.
+    pub path: String,
+    /// File with further trusted certificates (PEM), or empty.
+    pub ca_file: PathBuf,
+    /// URL of an HTTP proxy, or empty.
+    pub proxy: String,
     /// Model name that requests contain.
     pub model: String,
 }
 
+impl SummariserSettings {
+    /// Returns whether a model is configured.
+    pub fn is_set(&self) -> bool {
+        self.server().is_set()
+    }
+
+    /// Returns one sentence for each invalid setting, beginning with the setting's key.
+    pub fn faults(&self) -> Vec<String> {
+        let faults = self.server().faults();
+        faults.into_iter().map(|text| format!("summariser.{text}")).collect()
+    }
+
+    /// Returns the address of the model's server, if one is configured.
+    pub fn address(&self) -> Option<Address> {
+        self.server().address()
+    }
+
+    /// Makes a client of the model, if one is configured, which is asked with the given key. An
+    /// error begins with the setting that is wrong.
+    pub fn open(&self, key: Option<String>) -> std::result::Result<Option<Gateway>, String> {
+        let server = self.server();
+        let limit = Duration::from_millis(MODEL_MS_MAX);
+        let model = server.open(key, SUMMARISER_KEY, limit, false)?;
+        let tokens_field = server.tokens_field().to_owned();
+        let takes_temperature = server.takes_temperature();
+        Ok(model.map(|model| Gateway { model, tokens_field, takes_temperature }))
+    }
+
+    fn server(&self) -> ChatServer<'_> {
+        ChatServer {
+            provider: &self.provider,
+            url: &self.url,
+            socket: &self.socket,
+            api: &self.api,
+            path: &self.path,
+            ca_file: &self.ca_file,
+            proxy: &self.proxy,
+            model: &self.model,
+        }
+    }
+}
+
 /// A client of the summary model.
 pub struct Gateway {
-    settings: GatewaySettings,
-    wire: Wire,
+    model: Arc<dyn ChatModel>,
+    /// Name of the request field that limits the answer's tokens.
+    tokens_field: String,
+    /// Whether requests may set the temperature.
+    takes_temperature: bool,
 }
 
 /// An answer of the summary model.
@@ -66,12 +130,6 @@ const PROMPT: &str = "Fold the previous summary and the conversation below into 
 const AGAIN: &str = "An earlier answer was too far from the text: stay with the words of the text and leave none of its subjects out.";
 
 impl Gateway {
-    /// Makes a client of the summary model; sends no request yet.
-    pub fn new(settings: GatewaySettings) -> Self {
-        let wire = Wire::new(Way::Unix(settings.socket.clone()), None);
-        Self { settings, wire }
-    }
-
     /// Asks for a summary of at most about `tokens_max` tokens; the caller truncates a longer
     /// summary. From the second `attempt` on, the instruction says what was wrong with the earlier
     /// answer.
@@ -94,23 +152,26 @@ impl Gateway {
             0 | 1 => (PROMPT.to_owned(), 0.0),
             _ => (format!("{PROMPT} {AGAIN}"), 0.4),
         };
-        let body = json!({"model": self.settings.model, "temperature": temperature, "max_tokens": tokens_max,
-            "messages": [{"role": "system", "content": prompt}, {"role": "user", "content": text}]});
+        let mut options = Map::new();
+        options.insert("stream".into(), false.into());
+        options.insert(self.tokens_field.clone(), tokens_max.into());
+        if self.takes_temperature {
+            options.insert("temperature".into(), temperature.into());
+        }
+        let messages: [Value; 2] = [
+            json!({"role": "system", "content": prompt}),
+            json!({"role": "user", "content": text}),
+        ];
+        let model = self.model.model();
+        let request = ModelRequest { model, messages: &messages, tools: None, options: &options };
+        let request = ChatRequest { body: request.text(self.model.api()) };
+        let mut ignored = |_: Delta| ControlFlow::Continue(());
         let limit = Duration::from_millis(MODEL_MS_MAX);
-        let answer = tokio::time::timeout(limit, self.post(&body)).await.map_err(|e| {
+        let answer = tokio::time::timeout(limit, self.model.complete(&request, &mut ignored));
+        let answer = answer.await.map_err(|e| {
             Error::new(Code::Timeout, "the model did not answer in time").caused_by(e)
         })??;
-        let choice = &answer["choices"][0];
-        let text = choice["message"]["content"].as_str().unwrap_or_default().to_owned();
-        Ok(Summarised { text, is_cut: choice["finish_reason"] == "length" })
-    }
-
-    async fn post(&self, body: &Value) -> Result<Value> {
-        let fault = |e: Box<dyn std::error::Error + Send + Sync>| {
-            Error::new(Code::Internal, "ask the model").caused_by(e)
-        };
-        let bytes = self.wire.post("/v1/chat/completions", body, MODEL_ANSWER_BYTES_MAX).await;
-        let bytes = bytes.map_err(|fault| fault.into_error(Code::Internal))?;
-        serde_json::from_slice(&bytes).map_err(|e| fault(e.into()))
+        let is_cut = answer.finish == Finish::Length;
+        Ok(Summarised { text: answer.content.unwrap_or_default(), is_cut })
     }
 }

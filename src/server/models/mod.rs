@@ -1,17 +1,23 @@
-//! Clients of models, which are asked over a socket for summaries, vectors and answers.
+//! Clients of models, which are asked for summaries, vectors and answers at the servers that the
+//! configuration names.
 
+mod address;
 mod cached_embedder;
 pub mod chat;
 mod endpoint;
 mod gateway;
 mod limits;
+mod providers;
 mod settings;
+mod tls;
 mod wire;
 
+pub use address::{Address, AddressSettings};
 pub use cached_embedder::CachedEmbedder;
 pub use endpoint::EndpointEmbedder;
-pub use gateway::{Gateway, GatewaySettings, Summarised, echoes};
+pub use gateway::{Gateway, SUMMARISER_KEY, Summarised, SummariserSettings, echoes};
 pub use limits::ALL as LIMITS;
-pub use settings::{EmbedderKind, EmbedderSettings};
+pub use providers::{PROVIDERS, Provider};
+pub use settings::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, EmbedderKind, EmbedderSettings};
 pub use vctx_base::embedder::{Embedder, Embedders, Kind};
-pub use wire::Way;
+pub use wire::{Key, Way};

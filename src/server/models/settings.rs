@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::address::{Address, AddressSettings, check_path};
 use super::cached_embedder::CachedEmbedder;
 use super::endpoint::EndpointEmbedder;
 use super::wire::Way;
@@ -15,6 +16,13 @@ use vctx_core::limits::{DIMENSION_MAX, MODEL_MS_MAX, NAME_BYTES_MAX};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::lexical::{self, Lexical};
 
+/// Variable with the key for the embedder's endpoint.
+pub const EMBEDDER_KEY: &str = "VCTX_EMBEDDER_KEY";
+/// Variable with the key for the endpoint of the next embedder.
+pub const EMBEDDER_NEXT_KEY: &str = "VCTX_EMBEDDER_NEXT_KEY";
+
+/// Path of requests below the base address of the API.
+const EMBEDDINGS: &str = "/embeddings";
 /// Minimum and maximum of `embedder.timeout_ms`.
 const EMBED_MS: (u64, u64) = (10, MODEL_MS_MAX);
 
@@ -32,12 +40,18 @@ pub struct EmbedderSettings {
     pub version: String,
     /// Number of components of each vector.
     pub dimension: u32,
-    /// Unix socket of the embedder's endpoint, or empty.
+    /// Name of the endpoint's provider, which decides the address, or empty.
+    pub provider: String,
+    /// URL of the endpoint's server, or empty.
+    pub url: String,
+    /// Unix socket of the endpoint's server, or empty.
     pub socket: PathBuf,
-    /// Network address of the embedder's endpoint, or empty.
-    pub tcp: String,
-    /// HTTP path of requests to the embedder's endpoint.
+    /// HTTP path and query of requests to the endpoint; if empty, that of the API.
     pub path: String,
+    /// File with further trusted certificates (PEM), or empty.
+    pub ca_file: PathBuf,
+    /// URL of an HTTP proxy, or empty.
+    pub proxy: String,
     /// Time limit for the vectors of one batch, in milliseconds.
     pub timeout_ms: u64,
     /// Directory of a local model; used by the kind `local`.
@@ -56,9 +70,12 @@ impl Default for EmbedderSettings {
             model: String::new(),
             version: "1".into(),
             dimension: lexical::OWN.dimension,
+            provider: String::new(),
+            url: String::new(),
             socket: PathBuf::new(),
-            tcp: String::new(),
-            path: "/v1/embeddings".into(),
+            path: String::new(),
+            ca_file: PathBuf::new(),
+            proxy: String::new(),
             timeout_ms: 5_000,
             model_dir: PathBuf::new(),
             next: None,
@@ -121,9 +138,8 @@ impl EmbedderSettings {
             EmbedderKind::Endpoint => {
                 unless(named(&self.model), "model: name the endpoint's model".into());
                 unless(named(&self.version), "version: say which version of the model".into());
-                unless(self.path.starts_with('/'), "path: begin it with /".into());
-                if let Err(text) = self.way() {
-                    unless(false, text);
+                for text in [check_path(&self.path), self.way().map(drop)] {
+                    text.err().into_iter().for_each(|text| unless(false, text));
                 }
             }
             EmbedderKind::Local => {
@@ -140,41 +156,48 @@ impl EmbedderSettings {
         faults
     }
 
-    /// Returns the endpoint's address, on a Unix socket or the network.
+    fn place(&self) -> AddressSettings<'_> {
+        AddressSettings { provider: &self.provider, url: &self.url, socket: &self.socket }
+    }
+
     fn way(&self) -> std::result::Result<Way, String> {
-        if self.socket.as_os_str().is_empty() && self.tcp.is_empty() {
-            return Err("socket: name the endpoint's Unix socket".into());
-        }
-        Way::of(&self.socket, &self.tcp)
+        Way::of(self.place().address()?, &self.ca_file, &self.proxy)
+    }
+
+    /// Returns the address of the endpoint, if the embedder is one.
+    pub fn address(&self) -> Option<Address> {
+        self.place().address().ok().filter(|_| self.kind == EmbedderKind::Endpoint)
     }
 
     /// Makes the configured embedder, and loads its model if it is local. `key` is the bearer token
     /// for an endpoint.
     pub fn open(&self, key: Option<String>) -> Result<Embedders> {
-        Ok(Embedders::new(self.one(key)?))
+        Ok(Embedders::new(self.one(key, EMBEDDER_KEY)?))
     }
 
     /// Makes the configured embedder, and the one to which the archive is to change, if any.
     pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
         let embedders = self.open(key)?;
         match &self.next {
-            Some(next) => Ok(embedders.with_next(next.one(next_key)?)),
+            Some(next) => Ok(embedders.with_next(next.one(next_key, EMBEDDER_NEXT_KEY)?)),
             None => Ok(embedders),
         }
     }
 
-    fn one(&self, key: Option<String>) -> Result<Arc<dyn Embedder>> {
+    fn one(&self, key: Option<String>, variable: &'static str) -> Result<Arc<dyn Embedder>> {
         let inner: Arc<dyn Embedder> = match self.kind {
             EmbedderKind::Lexical => return Ok(Arc::new(Lexical::new(self.dimension))),
             EmbedderKind::Endpoint => {
-                let way = self.way().map_err(|text| Error::argument("embedder", text))?;
+                let wrong = |text: String| Error::argument("embedder", text);
+                let way = self.way().map_err(wrong)?.with_key(key, variable);
+                let path = way.address.target(EMBEDDINGS, &self.path);
                 let fingerprint = Fingerprint {
                     model_id: self.model.clone(),
                     embedding_version: self.version.clone(),
                     dimension: self.dimension,
                 };
                 let limit = Duration::from_millis(self.timeout_ms);
-                Arc::new(EndpointEmbedder::new(fingerprint, way, self.path.clone(), key, limit))
+                Arc::new(EndpointEmbedder::new(fingerprint, &way, path, limit).map_err(wrong)?)
             }
             EmbedderKind::Local => self.local()?,
         };
@@ -200,11 +223,8 @@ mod tests {
             version: "1".into(),
             dimension: 3,
             socket: "/run/model.sock".into(),
-            tcp: String::new(),
-            path: "/v1/embeddings".into(),
             timeout_ms: 1_000,
-            model_dir: PathBuf::new(),
-            next: None,
+            ..EmbedderSettings::default()
         }
     }
 
@@ -214,16 +234,13 @@ mod tests {
         let next =
             |next: EmbedderSettings| EmbedderSettings { next: Some(Box::new(next)), ..settings() };
         assert_eq!(next(settings()).faults(), [""; 0]);
-        let tcp =
-            |tcp: &str| EmbedderSettings { socket: PathBuf::new(), tcp: tcp.into(), ..settings() };
-        assert_eq!(tcp("127.0.0.1:8080").faults(), [""; 0]);
+        let at =
+            |url: &str| EmbedderSettings { socket: PathBuf::new(), url: url.into(), ..settings() };
+        assert_eq!(at("http://127.0.0.1:8080").faults(), [""; 0]);
         for (wrong, fault) in [
-            (tcp(""), "embedder.socket: name"),
-            (tcp("localhost"), "embedder.tcp: use an address"),
-            (
-                EmbedderSettings { tcp: "127.0.0.1:1".into(), ..settings() },
-                "embedder.tcp: set either",
-            ),
+            (at(""), "embedder.url: name"),
+            (at("localhost"), "embedder.url: begin it with"),
+            (EmbedderSettings { url: "http://h".into(), ..settings() }, "embedder.url: set either"),
             (
                 EmbedderSettings { socket: "model.sock".into(), ..settings() },
                 "embedder.socket: use",

@@ -1,14 +1,21 @@
 //! Tests the manifests of recorded prompts, which list what a prompt contained.
 
 use serde_json::{Map, Value, json};
-use vctx_core::memory::prompt::{Prompt, PromptEnd, ToolSet, ended, request_text};
+use vctx_core::memory::model_api::ModelApi;
+use vctx_core::memory::prompt::{Prompt, PromptEnd, ToolSet, ended};
 use vctx_core::memory::run::Usage;
+use vctx_core::model_api::ModelRequest;
 
 #[test]
 fn a_request_is_the_same_text_whatever_the_order_of_its_parts() {
     let options = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
     let messages = [json!({"role": "user", "content": "hi"})];
-    let text = |given: &str| request_text("m", &messages, None, &options(given));
+    let text = |given: &str| {
+        let options = options(given);
+        let request =
+            ModelRequest { model: "m", messages: &messages, tools: None, options: &options };
+        request.text(ModelApi::Chat)
+    };
     assert_eq!(
         text(r#"{"temperature": 1.0, "stream": true}"#),
         text(r#"{"stream": true, "temperature": 1}"#)

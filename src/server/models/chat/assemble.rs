@@ -1,40 +1,56 @@
 //! Assembles a model's answer from one body or from stream pieces, and checks each part.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::fault::{ChatClass, ChatFault};
 use super::model::{Completion, Finish};
+use super::{chat, messages, responses};
 use vctx_core::limits::TOOL_CALLS_MAX;
+use vctx_core::memory::model_api::ModelApi;
 use vctx_core::memory::run::{ToolCall, Usage};
+
+/// Data of the last event in a stream of chat completions.
+const DONE: &str = "[DONE]";
 
 /// What was received of a model's answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    content: String,
-    calls: Vec<ToolCall>,
-    finish: Option<Finish>,
-    usage: Option<Usage>,
+    api: ModelApi,
+    pub(super) content: String,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) finish: Option<Finish>,
+    pub(super) usage: Option<Usage>,
     /// Whether any part of the answer was received.
-    seen: bool,
+    pub(super) is_begun: bool,
+    /// Whether the model's server said that nothing follows.
+    pub(super) is_over: bool,
+    /// Position of each call by the number that the model's server gives to its part of the answer.
+    places: BTreeMap<u64, usize>,
 }
 
 impl Assembly {
+    /// Begins an answer in the form of the given API.
+    pub(super) fn new(api: ModelApi) -> Self {
+        Self { api, ..Self::default() }
+    }
+
     /// Adds a streamed piece, and returns its text.
     pub(super) fn piece(&mut self, data: &str) -> Result<String, ChatFault> {
+        if data == DONE {
+            self.is_over = true;
+            return Ok(String::new());
+        }
         let value: Value = serde_json::from_str(data).map_err(|e| rubbish().caused_by(e))?;
         if let Some(error) = value.get("error").filter(|e| !e.is_null()) {
             return Err(fault_class(error));
         }
-        self.count(&value);
-        let Some(choice) = value.pointer("/choices/0") else { return Ok(String::new()) };
-        self.seen = true;
-        let delta = &choice["delta"];
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.call_piece(call)?;
-        }
-        self.finished(choice);
-        let text = delta["content"].as_str().or_else(|| delta["refusal"].as_str());
-        let text = text.unwrap_or_default().to_owned();
+        let text = match self.api {
+            ModelApi::Chat => chat::piece(self, &value)?,
+            ModelApi::Responses => responses::piece(self, &value)?,
+            ModelApi::Messages => messages::piece(self, &value)?,
+        };
         self.content.push_str(&text);
         Ok(text)
     }
@@ -45,40 +61,19 @@ impl Assembly {
         if let Some(error) = value.get("error").filter(|e| !e.is_null()) {
             return Err(fault_class(error));
         }
-        self.count(&value);
-        let Some(choice) = value.pointer("/choices/0").filter(|c| c["message"].is_object()) else {
-            return Err(rubbish());
-        };
-        self.seen = true;
-        let message = &choice["message"];
-        let text = message["content"].as_str().or_else(|| message["refusal"].as_str());
-        self.content = text.unwrap_or_default().to_owned();
-        for call in message["tool_calls"].as_array().into_iter().flatten() {
-            if self.calls.len() >= TOOL_CALLS_MAX {
-                break;
-            }
-            let (id, name) = (text_of(&call["id"]), text_of(&call["function"]["name"]));
-            let arguments = arguments_of(&call["function"]["arguments"]);
-            self.calls.push(ToolCall { id, name, arguments });
-        }
-        self.finish = Some(Finish::Stop);
-        self.finished(choice);
+        match self.api {
+            ModelApi::Chat => chat::whole(self, &value),
+            ModelApi::Responses => responses::whole(self, &value),
+            ModelApi::Messages => messages::whole(self, &value),
+        }?;
+        self.is_begun = true;
+        self.finish.get_or_insert(Finish::Stop);
         Ok(())
     }
 
     /// Returns the answer's text received so far.
     pub(super) fn content(&self) -> &str {
         &self.content
-    }
-
-    /// Returns whether the model reported the end of the answer.
-    pub(super) fn is_finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// Returns whether any part of the answer was received.
-    pub(super) fn is_begun(&self) -> bool {
-        self.seen
     }
 
     /// Returns the assembled answer; `finish` is its finish reason if the model gave none.
@@ -93,55 +88,49 @@ impl Assembly {
         Completion { content, tool_calls: self.calls, finish, usage: self.usage }
     }
 
-    fn call_piece(&mut self, piece: &Value) -> Result<(), ChatFault> {
-        let last = self.calls.len().saturating_sub(1);
-        let index = piece["index"].as_u64().and_then(|at| usize::try_from(at).ok());
-        let index = index.unwrap_or(last);
-        if index >= TOOL_CALLS_MAX {
-            return Ok(());
-        }
-        if index > self.calls.len() {
-            return Err(rubbish());
-        }
-        if index == self.calls.len() {
-            let (id, name, arguments) = (String::new(), String::new(), String::new());
-            self.calls.push(ToolCall { id, name, arguments });
-        }
-        let call = &mut self.calls[index];
-        // Most model servers send a call's id and name once; some repeat them with each piece.
-        if call.id.is_empty() {
-            call.id = text_of(&piece["id"]);
-        }
-        if call.name.is_empty() {
-            call.name = text_of(&piece["function"]["name"]);
-        }
-        call.arguments.push_str(&arguments_of(&piece["function"]["arguments"]));
-        Ok(())
-    }
-
-    fn finished(&mut self, choice: &Value) {
-        if let Some(name) = choice["finish_reason"].as_str() {
-            self.finish = Some(Finish::by_name(name));
+    /// Adds a complete call; further calls than the limit are left out.
+    pub(super) fn call(&mut self, id: &Value, name: &Value, arguments: &Value) {
+        if self.calls.len() < TOOL_CALLS_MAX {
+            let (id, name) = (text_of(id), text_of(name));
+            self.calls.push(ToolCall { id, name, arguments: arguments_of(arguments) });
         }
     }
 
-    fn count(&mut self, value: &Value) {
-        let usage = &value["usage"];
-        if let (Some(prompt), Some(completion)) =
-            (usage["prompt_tokens"].as_u64(), usage["completion_tokens"].as_u64())
+    /// Begins a call in the numbered part of the answer; its arguments follow in pieces.
+    pub(super) fn begin_call(&mut self, part: &Value, id: &Value, name: &Value) {
+        if self.calls.len() < TOOL_CALLS_MAX {
+            let part = part.as_u64().unwrap_or(u64::MAX);
+            self.places.insert(part, self.calls.len());
+            self.call(id, name, &Value::Null);
+        }
+    }
+
+    /// Adds a piece of a call's arguments. Pieces of a call that was left out are left out too.
+    pub(super) fn add_arguments(&mut self, part: &Value, piece: &Value) {
+        let place = part.as_u64().and_then(|part| self.places.get(&part));
+        if let Some(call) = place.and_then(|at| self.calls.get_mut(*at)) {
+            call.arguments.push_str(piece.as_str().unwrap_or_default());
+        }
+    }
+
+    /// Replaces a call's arguments by their complete text.
+    pub(super) fn set_arguments(&mut self, part: &Value, whole: &Value) {
+        let place = part.as_u64().and_then(|part| self.places.get(&part));
+        if let (Some(call), Some(text)) =
+            (place.and_then(|at| self.calls.get_mut(*at)), whole.as_str())
         {
-            self.usage = Some(Usage { prompt, completion });
+            call.arguments = text.to_owned();
         }
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(super) fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns the arguments of a call as JSON text; some model servers send an object instead of a
 /// text.
-fn arguments_of(value: &Value) -> String {
+pub(super) fn arguments_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
@@ -159,6 +148,10 @@ pub(super) fn fault_class(error: &Value) -> ChatFault {
         return overflow();
     }
     let code = error["code"].as_str().or_else(|| error["type"].as_str()).unwrap_or_default();
+    // A later attempt does not help: OpenAI gives this code if an account has no money left.
+    if code == NO_QUOTA {
+        return ChatFault::new(ChatClass::Refused, "the quota at the model's provider is used up");
+    }
     if code.contains("rate_limit") {
         return ChatFault::new(
             ChatClass::RateLimited,
@@ -167,6 +160,9 @@ pub(super) fn fault_class(error: &Value) -> ChatFault {
     }
     ChatFault::new(ChatClass::Unavailable, "the model's server failed while it answered")
 }
+
+/// Code of the error by which OpenAI says that an account's quota is used up.
+pub(super) const NO_QUOTA: &str = "insufficient_quota";
 
 pub(super) fn overflow() -> ChatFault {
     ChatFault::new(ChatClass::Overflow, "the request is longer than the model's context")

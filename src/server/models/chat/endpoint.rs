@@ -1,4 +1,4 @@
-//! Asks a chat model at an OpenAI-compatible `/v1/chat/completions`.
+//! Asks a chat model at a model's server, in the form of the server's API.
 //!
 //! An answer comes in one body or as a stream, within byte and time limits. A failed request is
 //! repeated as long as no part of an answer has arrived.
@@ -11,15 +11,17 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout_at;
 
-use super::super::wire::{Way, Wire, WireFault};
-use super::assemble::{Assembly, is_overflow, overflow, rubbish};
+use super::super::wire::{Way, Wire, WireFault, advice};
+use super::assemble::{Assembly, NO_QUOTA, fault_class, is_overflow, overflow, rubbish};
 use super::fault::{ChatClass, ChatFault};
 use super::model::{ChatModel, ChatRequest, Completion, Delta, Finish};
 use vctx_base::clock;
 use vctx_base::sse::Events;
+use vctx_core::memory::model_api::ModelApi;
 
 /// Maximum length of a chat model's answer, including the frames of its stream, in bytes.
 const CHAT_ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -33,12 +35,13 @@ const CHAT_PAUSE_MS: u64 = 50;
 /// model server requests a longer pause, this server reports it to the caller instead of waiting.
 const CHAT_WAIT_MS_MAX: u64 = 20_000;
 
-/// Data of the last event in a stream.
-const DONE: &str = "[DONE]";
+/// Fault of a web page in place of an answer, as login pages and wrong paths give it.
+const WEB_PAGE: &str = "the model's server answered with a web page: check url";
 
 /// A chat model at an endpoint.
-pub struct EndpointChat {
+pub(super) struct EndpointChat {
     wire: Wire,
+    api: ModelApi,
     path: String,
     model: String,
     /// Time limit for one answer, including all attempts.
@@ -49,17 +52,18 @@ pub struct EndpointChat {
 type Deltas<'a> = &'a mut (dyn FnMut(Delta) -> ControlFlow<()> + Send);
 
 impl EndpointChat {
-    /// Makes a client for the model server at address `way` and HTTP path `path`. Each answer may
-    /// take at most `limit`.
-    pub fn new(
-        way: Way,
+    /// Makes a client for a model's server, which is asked in the form of `api` at the path and
+    /// query `path`. Each answer may take at most `limit`. An error begins with the setting that is
+    /// wrong.
+    pub(super) fn new(
+        way: &Way,
+        api: ModelApi,
         path: String,
         model: String,
-        key: Option<String>,
         limit: Duration,
         stream: bool,
-    ) -> Self {
-        Self { wire: Wire::new(way, key), path, model, limit, stream }
+    ) -> Result<Self, String> {
+        Ok(Self { wire: Wire::new(way, api)?, api, path, model, limit, stream })
     }
 
     async fn attempt(
@@ -75,6 +79,9 @@ impl EndpointChat {
             return Err(self.refused(head.status, &head.headers, body, until).await);
         }
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("text/html")) {
+            return Err(ChatFault::new(ChatClass::Refused, WEB_PAGE));
+        }
         if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
             self.streamed(body, until, deltas).await
         } else {
@@ -90,7 +97,7 @@ impl EndpointChat {
         deltas: Deltas<'_>,
     ) -> Result<Completion, ChatFault> {
         let bytes = self.collected(body, until).await?;
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new(self.api);
         assembly.whole(&bytes)?;
         let text = assembly.content().to_owned();
         if !text.is_empty() && deltas(Delta::Text(text)).is_break() {
@@ -109,7 +116,7 @@ impl EndpointChat {
         until: Instant,
         deltas: Deltas<'_>,
     ) -> Result<Completion, ChatFault> {
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new(self.api);
         match self.pieces(body, until, &mut assembly, deltas).await {
             Ok(ControlFlow::Continue(())) => Ok(assembly.close(Finish::Stop)),
             Ok(ControlFlow::Break(())) => {
@@ -148,16 +155,16 @@ impl EndpointChat {
                 None => (events.end().into_iter().collect(), true),
             };
             for data in found {
-                if data == DONE {
+                let text = assembly.piece(&data)?;
+                if assembly.is_over {
                     return finished(assembly);
                 }
-                let text = assembly.piece(&data)?;
                 if !text.is_empty() && deltas(Delta::Text(text)).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             if ended {
-                return if assembly.is_finished() { finished(assembly) } else { Err(cut()) };
+                return if assembly.finish.is_some() { finished(assembly) } else { Err(cut()) };
             }
         }
     }
@@ -190,6 +197,9 @@ impl EndpointChat {
         let said: Value = serde_json::from_slice(&said).unwrap_or(Value::Null);
         let error = said.get("error").unwrap_or(&said);
         let class = match status {
+            StatusCode::TOO_MANY_REQUESTS if error["code"] == NO_QUOTA => {
+                return fault_class(error);
+            }
             StatusCode::TOO_MANY_REQUESTS => ChatClass::RateLimited,
             StatusCode::PAYLOAD_TOO_LARGE => return overflow(),
             _ if status.is_client_error() && is_overflow(error) => return overflow(),
@@ -197,8 +207,9 @@ impl EndpointChat {
             _ if status.is_server_error() => ChatClass::Unavailable,
             _ => ChatClass::Refused,
         };
-        let mut fault = ChatFault::new(class, format!("the model's server answered {status}"));
-        fault.retry_after_ms = retry_after_ms(headers);
+        let text = format!("the model's server answered {status}{}", advice(status));
+        let mut fault = ChatFault::new(class, text);
+        fault.retry_after_ms = retry_after_ms(headers, Timestamp::now());
         fault
     }
 
@@ -209,7 +220,7 @@ impl EndpointChat {
 }
 
 fn finished(assembly: &Assembly) -> Result<ControlFlow<()>, ChatFault> {
-    if assembly.is_begun() { Ok(ControlFlow::Continue(())) } else { Err(rubbish()) }
+    if assembly.is_begun { Ok(ControlFlow::Continue(())) } else { Err(rubbish()) }
 }
 
 fn cut() -> ChatFault {
@@ -217,14 +228,21 @@ fn cut() -> ChatFault {
 }
 
 fn unreachable(fault: WireFault) -> ChatFault {
-    ChatFault::new(ChatClass::Unavailable, fault.to_string()).caused_by(fault)
+    let class = if fault.passing() { ChatClass::Unavailable } else { ChatClass::Refused };
+    ChatFault::new(class, fault.to_string()).caused_by(fault)
 }
 
-/// Returns the pause that `Retry-After` (RFC 9110 §10.2.3) gives in seconds, or OpenAI's
-/// `retry-after-ms` in milliseconds. A date in `Retry-After` is ignored.
-fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
+/// Returns the pause that `Retry-After` (RFC 9110 §10.2.3) gives, in seconds or as a date, or that
+/// OpenAI's `retry-after-ms` gives in milliseconds.
+fn retry_after_ms(headers: &HeaderMap, now: Timestamp) -> Option<u64> {
+    let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.trim());
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    let until = || {
+        let date = jiff::fmt::rfc2822::parse(text("retry-after")?).ok()?;
+        Some(date.timestamp().duration_since(now).as_millis_f64())
+    };
+    let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0));
+    let ms = ms.or_else(until)?;
     (ms.is_finite() && ms >= 0.0).then_some(ms.min(1e12) as u64)
 }
 
@@ -232,6 +250,10 @@ fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
 impl ChatModel for EndpointChat {
     fn model(&self) -> &str {
         &self.model
+    }
+
+    fn api(&self) -> ModelApi {
+        self.api
     }
 
     fn options(&self) -> Map<String, Value> {

@@ -3,12 +3,16 @@
 //! The length of answers is limited, and every failure has a class.
 
 mod assemble;
+mod chat;
 mod endpoint;
 mod fault;
+mod messages;
 mod model;
+mod responses;
+mod server;
 mod settings;
 
-pub use endpoint::EndpointChat;
 pub use fault::{ChatClass, ChatFault};
 pub use model::{ChatModel, ChatRequest, Completion, Delta, Finish};
-pub use settings::ChatSettings;
+pub use server::ChatServer;
+pub use settings::{CHAT_KEY, ChatSettings};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::fault::ChatFault;
+use vctx_core::memory::model_api::ModelApi;
 use vctx_core::memory::run::{ToolCall, Usage};
 
 /// A chat model that answers requests with text and tool calls.
@@ -15,6 +16,9 @@ use vctx_core::memory::run::{ToolCall, Usage};
 pub trait ChatModel: Send + Sync {
     /// Returns the model name that requests contain.
     fn model(&self) -> &str;
+
+    /// Returns the API in whose form the model's server reads requests.
+    fn api(&self) -> ModelApi;
 
     /// Returns the fields that every request contains in addition to its content and the model
     /// name.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::wire::Way;
-use super::endpoint::EndpointChat;
+use super::super::address::Address;
 use super::model::ChatModel;
-use vctx_core::limits::NAME_BYTES_MAX;
+use super::server::ChatServer;
 
 /// Minimum and maximum of `chat.timeout_ms`.
 const CHAT_MS: (u64, u64) = (10, 600_000);
@@ -20,13 +19,22 @@ const CHAT_TOKENS: (u64, u64) = (16, 131_072);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSettings {
-    /// Unix socket of an OpenAI-compatible server. If this and `tcp` are both empty, there is no
-    /// model.
+    /// Name of the model's provider, which decides the address and the API, or empty. If this,
+    /// `url` and `socket` are empty, there is no model.
+    pub provider: String,
+    /// URL of the model's server, or empty.
+    pub url: String,
+    /// Unix socket of the model's server, or empty.
     pub socket: PathBuf,
-    /// Network address of an OpenAI-compatible server, or empty.
-    pub tcp: String,
-    /// HTTP path of requests to the model.
+    /// API of the model's server: `chat`, `responses` or `messages`; if empty, that of the
+    /// provider, or else `chat`.
+    pub api: String,
+    /// HTTP path and query of requests to the model; if empty, that of the API.
     pub path: String,
+    /// File with further trusted certificates (PEM), or empty.
+    pub ca_file: PathBuf,
+    /// URL of an HTTP proxy, or empty.
+    pub proxy: String,
     /// Model name that requests contain.
     pub model: String,
     /// Time limit for one answer of the model, including all attempts, in milliseconds.
@@ -34,7 +42,7 @@ pub struct ChatSettings {
     /// Maximum number of tokens of one answer, if the window has room for them.
     pub max_tokens: u64,
     /// Name of the request field that limits the answer's tokens: `max_tokens` or
-    /// `max_completion_tokens`.
+    /// `max_completion_tokens`; if empty, that of the provider, or else `max_tokens`.
     pub max_tokens_field: String,
     /// Whether the model's answers are streamed.
     pub stream: bool,
@@ -48,12 +56,14 @@ pub struct ChatSettings {
 }
 
 /// Allowed values of `max_tokens_field`.
-const MAX_TOKENS_FIELDS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+const MAX_TOKENS_FIELDS: [&str; 3] = ["", "max_tokens", "max_completion_tokens"];
+/// Variable with the key for the server of the chat model.
+pub const CHAT_KEY: &str = "VCTX_CHAT_KEY";
 
 impl ChatSettings {
     /// Returns whether a chat model is configured.
     pub fn is_set(&self) -> bool {
-        !(self.socket.as_os_str().is_empty() && self.tcp.is_empty())
+        self.server().is_set()
     }
 
     /// Returns one sentence for each invalid chat setting, beginning with the setting's key.
@@ -75,28 +85,42 @@ impl ChatSettings {
         );
         unless(
             MAX_TOKENS_FIELDS.contains(&self.max_tokens_field.as_str()),
-            format!("max_tokens_field: use {}", MAX_TOKENS_FIELDS.join(" or ")),
+            "max_tokens_field: use max_tokens or max_completion_tokens".into(),
         );
-        if self.is_set() {
-            let named = !self.model.is_empty() && self.model.len() <= NAME_BYTES_MAX;
-            unless(named, "model: name the model".into());
-            unless(self.path.starts_with('/'), "path: begin it with /".into());
-            if let Err(text) = self.way() {
-                unless(false, text);
-            }
-        }
+        faults.extend(self.server().faults().iter().map(|text| format!("chat.{text}")));
         faults
     }
 
-    /// Makes the configured chat model, if any; `key` is the bearer token for the model server.
-    pub fn open(&self, key: Option<String>) -> Option<Arc<dyn ChatModel>> {
-        let way = self.way().ok().filter(|_| self.is_set())?;
+    /// Makes the configured chat model, if any, which is asked with the given key. An error begins
+    /// with the setting that is wrong.
+    pub fn open(&self, key: Option<String>) -> Result<Option<Arc<dyn ChatModel>>, String> {
         let limit = Duration::from_millis(self.timeout_ms);
-        let (path, model) = (self.path.clone(), self.model.clone());
-        Some(Arc::new(EndpointChat::new(way, path, model, key, limit, self.stream)))
+        self.server().open(key, CHAT_KEY, limit, self.stream)
     }
 
-    fn way(&self) -> Result<Way, String> {
-        Way::of(&self.socket, &self.tcp)
+    /// Returns the name of the request field that limits the answer's tokens.
+    pub fn tokens_field(&self) -> &str {
+        match self.max_tokens_field.as_str() {
+            "" => self.server().tokens_field(),
+            field => field,
+        }
+    }
+
+    /// Returns the address of the model's server, if one is configured.
+    pub fn address(&self) -> Option<Address> {
+        self.server().address()
+    }
+
+    fn server(&self) -> ChatServer<'_> {
+        ChatServer {
+            provider: &self.provider,
+            url: &self.url,
+            socket: &self.socket,
+            api: &self.api,
+            path: &self.path,
+            ca_file: &self.ca_file,
+            proxy: &self.proxy,
+            model: &self.model,
+        }
     }
 }

@@ -1,0 +1,235 @@
+//! Tests models at servers that the configuration names by URL: three APIs over TLS with a made
+//! authority, an HTTP proxy, keys, and servers that refuse, wait or answer wrongly.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, Tuning};
+use crate::talk::{Agent, key};
+
+/// Name of the server's socket.
+const SOCKET: &str = "vctx.sock";
+/// Key that the tests give for a model's server.
+const KEY: &str = "sk-example-0123456789";
+
+/// A model's server over TLS, and an HTTP proxy, both on loopback addresses.
+struct Models {
+    child: Child,
+    folder: PathBuf,
+    port: u16,
+    proxy: u16,
+}
+
+impl Models {
+    fn start(home: &Home) -> Models {
+        let folder = home.path("models");
+        fs::create_dir_all(&folder).expect("a directory");
+        certificates(&folder);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outbound/standin.py");
+        let mut standin = Command::new("python3");
+        standin.arg(script).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = standin.spawn().expect("python3");
+        let mut line = String::new();
+        let mut told = BufReader::new(child.stdout.take().expect("its output"));
+        told.read_line(&mut line).expect("two ports");
+        let mut ports = line.split_whitespace().map(|port| port.parse().expect("a port"));
+        let (port, proxy) = (ports.next().expect("a port"), ports.next().expect("a port"));
+        Models { child, folder, port, proxy }
+    }
+
+    /// Returns the environment of a server whose chat model has the given name and API.
+    fn tuning(&self, model: &str, api: &str) -> Tuning {
+        let url = format!("https://localhost:{}", self.port);
+        let mut tuning = Tuning::variable("VCTX_CHAT__URL", &url);
+        let ca = self.folder.join("ca.pem").display().to_string();
+        for (name, value) in [
+            ("VCTX_CHAT__MODEL", model),
+            ("VCTX_CHAT__API", api),
+            ("VCTX_CHAT__CA_FILE", ca.as_str()),
+            ("VCTX_CHAT__TOOLS", "[store_core]"),
+            ("VCTX_CHAT_KEY", KEY),
+        ] {
+            tuning.environment.push((name.to_owned(), value.to_owned()));
+        }
+        tuning
+    }
+
+    /// Returns all requests so far, oldest first.
+    fn requests(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.folder.join("requests.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+    }
+}
+
+impl Drop for Models {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("the stand-in ends");
+    }
+}
+
+/// Makes an authority and a certificate for `localhost` that it signed.
+fn certificates(folder: &Path) {
+    let openssl = |arguments: &str| {
+        let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
+        let made = made.expect("openssl");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    let new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    openssl(&format!("req -x509 {new} -keyout ca.key -out ca.pem -subj /CN=made"));
+    openssl(&format!("req {new} -keyout key.pem -out cert.csr -subj /CN=localhost"));
+    let names = "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n";
+    fs::write(folder.join("names"), names).expect("a file");
+    openssl(
+        "x509 -req -in cert.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem",
+    );
+}
+
+async fn run(ada: &Agent, text: &str) -> Value {
+    let path = format!("{}/runs", ada.path());
+    let (key, body) = (key(), json!({"input": text, "beat": "always"}).to_string());
+    ada.wire.call("POST", &path, &[("idempotency-key", &key)], body).await.ok()
+}
+
+/// Returns the request that replays as the prompt of the given number, and checks that the replayed
+/// bytes are those that were recorded.
+async fn replayed(ada: &Agent, turn: u64) -> Value {
+    let told = ada.wire.get(&format!("{}/prompts/{turn}", ada.path())).await.ok();
+    assert_eq!(told["exact"], true, "{told:#}");
+    serde_json::from_str(told["request"].as_str().expect("a request")).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_apis_answer_over_tls_and_what_was_sent_can_be_replayed() {
+    for (api, path, is_streamed) in [
+        ("chat", "/v1/chat/completions", true),
+        ("responses", "/v1/responses", true),
+        ("messages", "/v1/messages", true),
+        ("chat", "/v1/chat/completions", false),
+        ("responses", "/v1/responses", false),
+        ("messages", "/v1/messages", false),
+    ] {
+        let home = Home::new();
+        let models = Models::start(&home);
+        let mut tuning = models.tuning("m", api);
+        tuning.environment.push(("VCTX_CHAT__STREAM".into(), is_streamed.to_string()));
+        let server = home.serve_with(SOCKET, &tuning).await;
+        let ada = Agent::create(home.wire(SOCKET), "ada", 8192, "Be brief.").await;
+        let end = run(&ada, "I sail.").await;
+        assert_eq!(end["reason"], "yield", "{api}: {end:#}");
+        assert_eq!(end["usage"], json!({"prompt": 60, "completion": 14}), "{api}: {end:#}");
+        let state = ada.state().await;
+        let blocks = state["blocks"].as_array().expect("blocks");
+        assert!(blocks.iter().any(|b| b["content"] == "Ada sails."), "{api}: {state:#}");
+        let said = ada.messages().await;
+        assert_eq!(said.last().expect("a message")["content"], "Noted: you sail.", "{api}");
+        let requests = models.requests();
+        assert_eq!(requests.len(), 2, "{api}");
+        for (turn, request) in (1..).zip(&requests) {
+            assert_eq!(request["path"], path);
+            assert_eq!(replayed(&ada, turn).await, request["body"], "{api}");
+            let headers = &request["headers"];
+            let bearer = json!(format!("Bearer {KEY}"));
+            match api {
+                "messages" => {
+                    assert_eq!(headers["x-api-key"], KEY);
+                    assert_eq!(headers["anthropic-version"], "2023-06-01");
+                    assert_eq!(headers["authorization"], Value::Null);
+                }
+                _ => assert_eq!(headers["authorization"], bearer),
+            }
+        }
+        home.assert_verified(SOCKET, "ada");
+        assert!(!server.said().contains(KEY), "the key is in the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_time_gets_it() {
+    let home = Home::new();
+    let models = Models::start(&home);
+    for model in ["wait-seconds", "wait-date", "wait-plain"] {
+        let socket = format!("{model}.sock");
+        let server = home.serve_with(&socket, &models.tuning(model, "messages")).await;
+        let ada = Agent::create(home.wire(&socket), model, 8192, "Be brief.").await;
+        let end = run(&ada, "I sail.").await;
+        assert_eq!(end["reason"], "yield", "{model}: {end:#}");
+        drop(server);
+    }
+    assert_eq!(models.requests().len(), 9, "each run was refused once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_well_is_told_by_what_is_wrong() {
+    let home = Home::new();
+    let models = Models::start(&home);
+    let url = |url: &str| ("VCTX_CHAT__URL", url.to_owned());
+    let other_name = url(&format!("https://127.0.0.1:{}", models.port));
+    let none = ("VCTX_CHAT__CA_FILE", String::new());
+    for (model, attempts, change, class, said) in [
+        ("unauthorized", 1, None, "refused", "401 Unauthorized: check the key"),
+        ("missing", 1, None, "refused", "404 Not Found: check url and model"),
+        ("broken", 4, None, "unavailable", "500 Internal Server Error"),
+        ("overloaded", 4, None, "unavailable", "529"),
+        ("poor", 1, None, "refused", "the quota at the model's provider is used up"),
+        ("busy", 1, None, "rate_limited", "429"),
+        ("page", 1, None, "refused", "a web page: check url"),
+        ("cut", 4, None, "cut", "cut off"),
+        (
+            "m",
+            0,
+            Some(none),
+            "refused",
+            "is not trusted: name the file of its authority in ca_file",
+        ),
+        ("m", 0, Some(other_name), "refused", "is for another name: check url"),
+        ("m", 0, Some(url("https://nowhere.invalid")), "unavailable", "does not resolve"),
+        ("m", 0, Some(url("https://localhost:1")), "unavailable", "no model's server answers at"),
+    ] {
+        let before = models.requests().len();
+        let mut tuning = models.tuning(model, "messages");
+        let (name, value) = change.unwrap_or_default();
+        tuning.environment.retain(|(known, _)| known != name);
+        tuning.environment.push((name.to_owned(), value));
+        tuning.environment.retain(|(known, _)| !known.is_empty());
+        let server = home.serve_with(SOCKET, &tuning).await;
+        server.expect("the model gave no answer");
+        let ada = Agent::create(home.wire(SOCKET), &key(), 8192, "Be brief.").await;
+        let end = run(&ada, "I sail.").await;
+        assert_eq!(end["reason"], "model_failed", "{model}: {end:#}");
+        assert_eq!(end["fault"], class, "{model}: {end:#}");
+        let log = server.said();
+        assert!(log.contains(said), "{model}: {log}");
+        assert!(!log.contains(KEY), "the key is in the log");
+        assert_eq!(models.requests().len() - before, attempts, "{model}");
+        // The text of the user stays.
+        assert_eq!(ada.messages().await.last().expect("a message")["content"], "I sail.");
+        home.assert_verified(SOCKET, &ada.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_is_used_only_if_the_configuration_names_it() {
+    let home = Home::new();
+    let models = Models::start(&home);
+    let proxy = format!("http://127.0.0.1:{}", models.proxy);
+    let connects = || {
+        let requests = models.requests();
+        requests
+            .iter()
+            .filter(|one| one["path"].as_str().unwrap_or("").starts_with("CONNECT"))
+            .count()
+    };
+    for (name, connections) in [("HTTPS_PROXY", 0), ("VCTX_CHAT__PROXY", 1)] {
+        let mut tuning = models.tuning("m", "chat");
+        tuning.environment.push((name.into(), proxy.clone()));
+        let _server = home.serve_with(SOCKET, &tuning).await;
+        let ada = Agent::create(home.wire(SOCKET), &key(), 8192, "Be brief.").await;
+        assert_eq!(run(&ada, "I sail.").await["reason"], "yield");
+        assert_eq!(connects(), connections, "{name}");
+    }
+}
