@@ -47,6 +47,7 @@ export {
   RunBusy,
   RunLost,
   ScheduleNotFound,
+  SpendingCapped,
   StoreRefused,
   StoreUnavailable,
   Timeout,

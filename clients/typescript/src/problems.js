@@ -263,6 +263,11 @@ export class LateChunkingRequired extends Refused {
   static CODE = "LATE_CHUNKING_REQUIRED";
 }
 
+/** The agent has used its tokens of this day (UTC). */
+export class SpendingCapped extends Refused {
+  static CODE = "SPENDING_CAPPED";
+}
+
 /** Pinned blocks may take a quarter of the window. */
 export class PinLimitExceeded extends Refused {
   static CODE = "PIN_LIMIT_EXCEEDED";
@@ -379,6 +384,7 @@ export const CODES = Object.fromEntries(
     TokenBudgetExceeded,
     LateChunkingRequired,
     LedgerContradicted,
+    SpendingCapped,
     PinLimitExceeded,
     WindowTooSmall,
     PreconditionRequired,

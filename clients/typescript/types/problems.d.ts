@@ -196,6 +196,10 @@ export declare class TaintedContent extends Refused {
 export declare class LateChunkingRequired extends Refused {
     static CODE: string;
 }
+/** The agent has used its tokens of this day (UTC). */
+export declare class SpendingCapped extends Refused {
+    static CODE: string;
+}
 /** Pinned blocks may take a quarter of the window. */
 export declare class PinLimitExceeded extends Refused {
     static CODE: string;

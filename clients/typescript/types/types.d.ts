@@ -55,6 +55,8 @@ export interface Run {
 export interface NewPrompt {
   run: string;
   model: string;
+  /** Form of the request; tools and options are given in the form of chat completions. */
+  api?: "chat" | "responses" | "messages";
   tools?: Json[];
   options?: Json;
   lease_ms?: number;
@@ -103,12 +105,23 @@ export interface NewAgent {
   context_window: number;
   system?: string;
   encoding?: string;
+  /** Form of the window. */
+  form?: "2" | "strict";
+  /** Time zone of the window, by its name in the IANA database. */
+  zone?: string;
+  /** `none` if only models on the server's machine may receive the agent's texts. */
+  outbound?: "configured" | "none";
 }
 
 export interface AgentPatch {
   context_window?: number;
   system?: string;
   encoding?: string;
+  form?: "2" | "strict";
+  zone?: string;
+  outbound?: "configured" | "none";
+  /** Maximum number of tokens of prompts and answers per day; 0 removes the agent's own limit. */
+  tokens_per_day?: number;
   heartbeat?: Record<string, number>;
   tools?: { digest: string; token_estimate: number };
 }
@@ -311,6 +324,10 @@ export interface State {
   version: number;
   context_window: number;
   encoding: string;
+  form: string;
+  zone: string | null;
+  outbound: string;
+  spending: Json;
   system: string;
   working_blocks: Block[];
   queue: Json;

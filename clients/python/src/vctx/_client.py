@@ -54,11 +54,21 @@ class Client:
         return Agent(self, name)
 
     def create_agent(
-        self, name: str, context_window: int, *, system: str | None = None, encoding: str | None = None
+        self,
+        name: str,
+        context_window: int,
+        *,
+        system: str | None = None,
+        encoding: str | None = None,
+        form: str | None = None,
+        zone: str | None = None,
+        outbound: str | None = None,
     ) -> "Agent":
         """Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration."""
         agent = Agent(self, name)
-        agent.create(context_window, system=system, encoding=encoding)
+        agent.create(
+            context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+        )
         return agent
 
     def agents(self, *, after: str | None = None, limit: int | None = None) -> t.Agents:
@@ -198,9 +208,24 @@ class Agent:
         """Revision of the memory in the last answer."""
         return self._seen.memory
 
-    def create(self, context_window: int, *, system: str | None = None, encoding: str | None = None) -> t.State:
-        """Creates the agent, or finds it with the same configuration."""
-        body = given(context_window=context_window, system=system, encoding=encoding)
+    def create(
+        self,
+        context_window: int,
+        *,
+        system: str | None = None,
+        encoding: str | None = None,
+        form: str | None = None,
+        zone: str | None = None,
+        outbound: str | None = None,
+    ) -> t.State:
+        """Creates the agent, or finds it with the same configuration.
+
+        `form` is "2" or "strict", `zone` the time zone of the window, and `outbound` "none" if only
+        models on the server's machine may receive the agent's texts.
+        """
+        body = given(
+            context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+        )
         return self._shown(self._client._json("PUT", self._path, body))
 
     def state(self) -> t.State:
@@ -213,13 +238,27 @@ class Agent:
         context_window: int | None = None,
         system: str | None = None,
         encoding: str | None = None,
+        form: str | None = None,
+        zone: str | None = None,
+        outbound: str | None = None,
+        tokens_per_day: int | None = None,
         heartbeat: Mapping[str, int] | None = None,
         tools: t.Json | None = None,
         key: str | None = None,
         rev: str | None = None,
     ) -> t.State:
-        """Changes window, system text, encoding, limits of heartbeats, or the offered tools; absent arguments stay unchanged."""
-        body = given(context_window=context_window, system=system, encoding=encoding, heartbeat=heartbeat, tools=tools)
+        """Changes settings of the agent; absent arguments stay unchanged."""
+        body = given(
+            context_window=context_window,
+            system=system,
+            encoding=encoding,
+            form=form,
+            zone=zone,
+            outbound=outbound,
+            tokens_per_day=tokens_per_day,
+            heartbeat=heartbeat,
+            tools=tools,
+        )
         rev = rev if rev is not None else self._newest()
         return self._shown(self._client._json("PATCH", self._path, body, key=key or fresh_key(), rev=rev))
 
@@ -523,13 +562,18 @@ class Agent:
         run: str,
         model: str,
         *,
+        api: Literal["chat", "responses", "messages"] | None = None,
         tools: Sequence[t.Json] | None = None,
         options: t.Json | None = None,
         lease_ms: int | None = None,
         key: str | None = None,
     ) -> t.Json:
-        """Renders the window as a request for a model (`request`, the text to send) and records it before it is sent."""
-        body = given(run=run, model=model, tools=tools, options=options, lease_ms=lease_ms)
+        """Renders the window as a request for a model (`request`, the text to send) and records it before it is sent.
+
+        `api` is the form of the request: chat completions (the default), OpenAI's responses API or Anthropic's
+        messages API. Tools and options are given in the form of chat completions.
+        """
+        body = given(run=run, model=model, api=api, tools=tools, options=options, lease_ms=lease_ms)
         return self._client._json("POST", f"{self._path}/prompts", body, key=key or fresh_key())
 
     def record_answer(

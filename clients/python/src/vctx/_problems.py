@@ -293,6 +293,12 @@ class LateChunkingRequired(Refused):
     CODE = "LATE_CHUNKING_REQUIRED"
 
 
+class SpendingCapped(Refused):
+    """The agent has used its tokens of this day (UTC)."""
+
+    CODE = "SPENDING_CAPPED"
+
+
 class PinLimitExceeded(Refused):
     """Pinned blocks may take a quarter of the window."""
 

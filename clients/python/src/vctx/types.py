@@ -166,6 +166,10 @@ class State(TypedDict, total=False):
     version: int
     context_window: int
     encoding: str
+    form: str
+    zone: str | None
+    outbound: str
+    spending: Json
     system: str
     working_blocks: list[Block]
     queue: Json
