@@ -108,6 +108,16 @@ impl Embedders {
         Self { next: Some(next), ..self }
     }
 
+    /// Returns these embedders with others in place of the configured one and the next one.
+    #[must_use]
+    pub fn replaced(
+        self,
+        configured: Option<Arc<dyn Embedder>>,
+        next: Option<Arc<dyn Embedder>>,
+    ) -> Self {
+        Self { configured: configured.unwrap_or(self.configured), next: next.or(self.next) }
+    }
+
     /// Returns the fingerprint of the embedder to which a reindex changes the archive, if such an
     /// embedder is configured.
     pub fn next(&self) -> Option<&Fingerprint> {

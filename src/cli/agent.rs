@@ -57,6 +57,10 @@ enum AgentAction {
         /// Time zone of the times in the window, by its name in the IANA database [default: UTC]
         #[arg(long, value_name = "ZONE")]
         zone: Option<String>,
+        /// Models that may receive the agent's texts: configured, or none for those on this machine
+        /// only [default: configured]
+        #[arg(long, value_name = "WHICH")]
+        outbound: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -90,6 +94,13 @@ enum AgentAction {
         /// Time zone of the times in the window, by its name in the IANA database
         #[arg(long, value_name = "ZONE")]
         zone: Option<String>,
+        /// Models that may receive the agent's texts: configured, or none for those on this machine
+        /// only
+        #[arg(long, value_name = "WHICH")]
+        outbound: Option<String>,
+        /// Maximum number of tokens of prompts and answers per day; 0 removes the agent's own limit
+        #[arg(long, value_name = "TOKENS")]
+        tokens_per_day: Option<u64>,
         /// Limits of heartbeat chains, as JSON: '{"max_chain_depth": 5}'
         #[arg(long, value_name = "JSON")]
         heartbeat: Option<String>,
@@ -118,9 +129,9 @@ impl Agent {
 /// Runs `vctx agent`.
 pub async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
-        AgentAction::Create { name, window, system, encoding, form, zone, target } => {
+        AgentAction::Create { name, window, system, encoding, form, zone, outbound, target } => {
             let system = system.as_deref().map(args::text).transpose()?;
-            let new = NewAgent { context_window: window, system, encoding, form, zone };
+            let new = NewAgent { context_window: window, system, encoding, form, zone, outbound };
             let state = target.client().create_agent(&name, &new).await?;
             output::told(target.json, &state, state::picture)
         }
@@ -135,15 +146,22 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
             encoding,
             form,
             zone,
+            outbound,
+            tokens_per_day,
             heartbeat,
             rev,
             target,
         } => {
             let mut change = change(window, system.as_deref())?;
-            for (name, value) in [("encoding", encoding), ("form", form), ("zone", zone)] {
+            let texts =
+                [("encoding", encoding), ("form", form), ("zone", zone), ("outbound", outbound)];
+            for (name, value) in texts {
                 if let Some(value) = value {
                     change[name] = json!(value);
                 }
+            }
+            if let Some(tokens) = tokens_per_day {
+                change["tokens_per_day"] = tokens.into();
             }
             if let Some(limits) = heartbeat {
                 change["heartbeat"] = args::json("--heartbeat", &limits)?;
@@ -169,7 +187,7 @@ fn change(window: Option<u64>, system: Option<&str>) -> Result<Value, Failure> {
 fn check_change(change: &Value) -> Result<(), Failure> {
     match change.as_object().is_some_and(|change| change.is_empty()) {
         true => Err(Failure::usage("nothing to change")
-            .next("give --window, --system, --encoding, --form, --zone or --heartbeat")),
+            .next("give --window, --system, --encoding, --form, --zone, --outbound, --tokens-per-day or --heartbeat")),
         false => Ok(()),
     }
 }

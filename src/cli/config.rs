@@ -19,7 +19,9 @@ use vctx_core::search::RecallSettings;
 use vctx_core::trust::{TaintSettings, check_name};
 use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
 use vctx_server::models::chat::ChatSettings;
-use vctx_server::models::{EmbedderSettings, SummariserSettings};
+use vctx_server::models::{
+    CHAT, EMBEDDER, EMBEDDER_NEXT, EmbedderSettings, ModelServer, SUMMARISER, SummariserSettings,
+};
 use vctx_server::store::{Admin, Credentials, Endpoint, Fault, RecallSharding};
 
 /// Maximum length of a tenant name in bytes. A document key consists of tenant name, colon and
@@ -286,6 +288,22 @@ impl Config {
             .map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
         config.check()?;
         Ok(config)
+    }
+
+    /// Returns the model servers that the configuration names, and what each receives.
+    pub fn model_servers(&self) -> Vec<ModelServer> {
+        let next = self.embedder.next.as_deref();
+        let next_model = next.map_or(&self.embedder.model, |next| &next.model);
+        let all = [
+            (CHAT, self.chat.address(), &self.chat.model),
+            (SUMMARISER, self.summariser.address(), &self.summariser.model),
+            (EMBEDDER, self.embedder.address(), &self.embedder.model),
+            (EMBEDDER_NEXT, next.and_then(EmbedderSettings::address), next_model),
+        ];
+        let told = all.into_iter().filter_map(|(section, address, model)| {
+            Some(ModelServer::of(section, &address?, model))
+        });
+        told.collect()
     }
 
     /// Returns warnings for the log about settings that are allowed but suspicious.

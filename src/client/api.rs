@@ -49,7 +49,7 @@ impl Write {
 }
 
 /// Settings of a new agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct NewAgent {
     /// Size of the agent's window in tokens.
     pub context_window: u64,
@@ -61,12 +61,15 @@ pub struct NewAgent {
     pub form: Option<String>,
     /// Time zone of the times in the window, by its name in the IANA database; `None` for UTC.
     pub zone: Option<String>,
+    /// Models that may receive the agent's texts: `configured`, or `none` for those on the server's
+    /// machine only; `None` for the server's default.
+    pub outbound: Option<String>,
 }
 
 impl NewAgent {
     /// Returns the settings of an agent with a window of this size and the server's defaults.
     pub fn with_window(context_window: u64) -> Self {
-        Self { context_window, system: None, encoding: None, form: None, zone: None }
+        Self { context_window, ..Self::default() }
     }
 }
 
@@ -111,6 +114,7 @@ impl Client {
             ("encoding", &new.encoding),
             ("form", &new.form),
             ("zone", &new.zone),
+            ("outbound", &new.outbound),
         ];
         for (name, value) in given {
             if let Some(value) = value {

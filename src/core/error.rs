@@ -49,6 +49,7 @@ codes! {
     ModeUnavailable = "MODE_UNAVAILABLE", 400, "this search mode is not available";
     IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", 400, "a writing call needs an idempotency key";
     Forbidden = "FORBIDDEN", 403, "this caller may not do this";
+    SpendingCapped = "SPENDING_CAPPED", 403, "the agent has used its tokens of this day";
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
     PromptNotFound = "PROMPT_NOT_FOUND", 404, "no such prompt";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";

@@ -129,6 +129,7 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
         encoding: Encoding::default(),
         form: Some(Form::default()),
         zone: None,
+        outbound: None,
     };
     let counter = Tiktoken::new(Encoding::default());
     let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();

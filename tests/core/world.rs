@@ -104,6 +104,7 @@ impl World {
             encoding: Encoding::O200kBase,
             form: Some(form),
             zone: None,
+            outbound: None,
         };
         let mut core = new_core(&scope, &body, counter, 1_000).unwrap();
         core.rev = "rev1".into();
@@ -163,6 +164,7 @@ impl World {
             summary: SummarySettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
+            tokens_per_day: 0,
         }
     }
 

@@ -51,7 +51,7 @@ fn every_setting_is_shown_with_its_value_and_its_source() {
         ("store.rw_uds", json!(rw), "environment", json!("ARANGO_RW_UDS")),
         ("server.socket", json!(socket), "flag", json!("--socket")),
         ("summary.batch_messages", json!(2000), "default", Value::Null),
-        ("model", Value::Null, "default", Value::Null),
+        ("summariser.model", json!(""), "default", Value::Null),
     ] {
         let wanted = json!({"name": name, "value": value, "source": source, "from": from});
         assert_eq!(settings[name], wanted);

@@ -233,3 +233,89 @@ async fn a_proxy_is_used_only_if_the_configuration_names_it() {
         assert_eq!(connects(), connections, "{name}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_that_get_texts_are_told_and_an_agent_can_keep_its_texts_here() {
+    let home = Home::new();
+    let mut tuning = Tuning::variable("VCTX_CHAT__URL", "https://models.invalid/v1");
+    for (name, value) in [
+        ("VCTX_CHAT__MODEL", "m"),
+        ("VCTX_SUMMARISER__PROVIDER", "ollama"),
+        ("VCTX_SUMMARISER__MODEL", "s"),
+        ("VCTX_EMBEDDER__KIND", "endpoint"),
+        ("VCTX_EMBEDDER__URL", "https://vectors.invalid"),
+        ("VCTX_EMBEDDER__MODEL", "e"),
+    ] {
+        tuning.environment.push((name.into(), value.into()));
+    }
+    let server = home.serve_with(SOCKET, &tuning).await;
+    for text in ["the model gave no answer", "the embedder failed"] {
+        server.expect(text);
+    }
+    let ready = home.wire(SOCKET).get("/readyz").await.ok();
+    let told: Vec<(&str, &str, bool)> = ready["models"]
+        .as_array()
+        .expect("models")
+        .iter()
+        .map(|one| {
+            assert!(one["receives"].as_str().is_some_and(|text| text.contains("messages")));
+            let text = |name: &str| one[name].as_str().expect("a text");
+            (text("section"), text("server"), one["remote"] == true)
+        })
+        .collect();
+    let expected = [
+        ("chat", "https://models.invalid", true),
+        ("summariser", "http://localhost:11434", false),
+        ("embedder", "https://vectors.invalid", true),
+    ];
+    assert_eq!(told, expected);
+    assert!(server.said().contains("a model's server gets texts"));
+    let body = json!({"context_window": 8192, "outbound": "none"});
+    home.wire(SOCKET).put("/v1/agents/ada", &body).await;
+    let ada = Agent::at(home.wire(SOCKET), "ada");
+    ada.append("user", "The boat lies at pier 4.").await;
+    let call = json!({"input": "Where?"}).to_string();
+    let (path, first) = (format!("{}/runs", ada.path()), key());
+    let answer = ada.wire.call("POST", &path, &[("idempotency-key", &first)], call.clone()).await;
+    let refused = answer.refused(403, "FORBIDDEN");
+    assert!(refused["detail"].as_str().expect("a text").contains("stay on this machine"));
+    let search = json!({"query": "boat"});
+    let found = ada.tool("search_recall", &search, &key(), "*").await.ok();
+    assert_eq!(found["result"]["results"].as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!(found["result"]["degraded"], Value::Null, "the embedder was not asked: {found}");
+    let document = json!({"doc_id": "d", "document": "The boat is red."});
+    let answer = ada.tool("ingest_archival", &document, &key(), "*").await;
+    let refused = answer.refused(403, "FORBIDDEN");
+    assert!(refused["detail"].as_str().expect("a text").contains("stay on this machine"));
+    // Without the setting, the server is asked, although its name does not resolve.
+    let headers = [("idempotency-key", "all"), ("if-match", "*")];
+    let change = json!({"outbound": "configured"}).to_string();
+    ada.wire.call("PATCH", &ada.path(), &headers, change).await.ok();
+    assert_eq!(run(&ada, "Where?").await["fault"], "unavailable");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_uses_no_more_tokens_a_day_than_it_may() {
+    let home = Home::new();
+    let models = Models::start(&home);
+    let mut tuning = models.tuning("m", "chat");
+    tuning.environment.push(("VCTX_CHAT__TOKENS_PER_DAY".into(), "100000".into()));
+    let _server = home.serve_with(SOCKET, &tuning).await;
+    let ada = Agent::create(home.wire(SOCKET), "ada", 8192, "Be brief.").await;
+    assert_eq!(run(&ada, "I sail.").await["reason"], "yield");
+    assert_eq!(ada.state().await["spending"]["tokens"], 74, "two prompts of 30 and 7 tokens");
+    let headers = [("idempotency-key", "less"), ("if-match", "*")];
+    let change = json!({"tokens_per_day": 100}).to_string();
+    ada.wire.call("PATCH", &ada.path(), &headers, change).await.ok();
+    let asked = models.requests().len();
+    let (path, first) = (format!("{}/runs", ada.path()), key());
+    let body = json!({"input": "And you?"}).to_string();
+    let answer = ada.wire.call("POST", &path, &[("idempotency-key", &first)], body).await;
+    let refused = answer.refused(403, "SPENDING_CAPPED");
+    assert_eq!((&refused["used"], &refused["limit"]), (&json!(74), &json!(100)));
+    assert!(refused["retry_after_ms"].as_u64().is_some_and(|ms| ms <= 86_400_000));
+    assert_eq!(models.requests().len(), asked, "nothing was sent");
+    let said = ada.messages().await;
+    assert_eq!(said.last().expect("a message")["content"], "And you?", "what was said stays");
+    home.assert_verified(SOCKET, "ada");
+}

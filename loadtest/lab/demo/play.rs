@@ -87,13 +87,7 @@ pub(super) async fn play(
     stage.start(Role::Engine).await?;
     stage.start(Role::Server).await?;
     let client = stage.client();
-    let new = NewAgent {
-        context_window: window,
-        system: Some(SYSTEM.into()),
-        encoding: None,
-        form: None,
-        zone: None,
-    };
+    let new = NewAgent { system: Some(SYSTEM.into()), ..NewAgent::with_window(window) };
     let state = client.create_agent(AGENT, &new).await?;
     let played = Played { turns: turns.len(), score: Score::new(&state), ..Played::default() };
     let mut player =

@@ -116,6 +116,7 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
     let executor = executor.with_spool(server.data_dir.clone());
     let executor =
         executor.with_checkpoints(Arc::clone(&server.checkpoints), Arc::clone(&server.secret));
+    let executor = executor.with_models(config.model_servers(), config.chat.tokens_per_day);
     executor.warm(Encoding::default());
     let executor = Arc::new(executor);
     let settings = ProcessorSettings {

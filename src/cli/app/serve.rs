@@ -28,7 +28,7 @@ use vctx_server::databases::Moves;
 use vctx_server::http::Gate;
 use vctx_server::jobs::Witnessing;
 use vctx_server::models::chat::{CHAT_KEY, ChatModel};
-use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, Embedders};
+use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, Embedders, ModelServer};
 use vctx_server::store::Endpoint;
 
 /// Options of `vctx serve`. The configuration determines the options that the user does not give.
@@ -88,6 +88,10 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     systemd::raise_file_limit();
     for warning in config.warnings() {
         tracing::warn!("{warning}");
+    }
+    for one in config.model_servers() {
+        let ModelServer { section, server, model, receives, .. } = &one;
+        tracing::info!(section, server, model, receives, "a model's server gets texts");
     }
     let metrics = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
     let (socket, sockets) = sockets(options, &config, &mut handed_over)?;

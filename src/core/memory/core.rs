@@ -9,6 +9,7 @@ use super::form::Form;
 use super::heartbeat::Heartbeat;
 use super::held::HeldTexts;
 use super::local_time::{LocalTime, zone_of};
+use super::outbound::{Outbound, Spending};
 use super::prompt::{Estimate, PromptInput};
 use super::run::OpenRun;
 use super::tokens::Encoding;
@@ -111,6 +112,13 @@ pub struct Core {
     /// The tools that the open run offers to the model, while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Offered>,
+    /// Which models may receive the agent's texts; `None` for all that the configuration names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outbound: Option<Outbound>,
+    /// The tokens of the agent's prompts and answers today, and the agent's own limit of them;
+    /// `None` if there was no answer and there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending: Option<Spending>,
     /// The agent that this agent branched from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
@@ -497,8 +505,18 @@ impl Core {
             )*};
         }
         changed!(context_window encoding form window_clock token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending);
         patch
+    }
+
+    /// Returns which models may receive the agent's texts.
+    pub fn outbound(&self) -> Outbound {
+        self.outbound.unwrap_or_default()
+    }
+
+    /// Returns the tokens of the agent's prompts and answers today, and the agent's own limit.
+    pub fn spending(&self) -> Spending {
+        self.spending.clone().unwrap_or_default()
     }
 
     /// Returns the tools that take tokens of the window: those of the open run, else those of the

@@ -21,6 +21,7 @@ pub mod local_time;
 pub mod markup;
 pub mod message;
 pub mod model_api;
+pub mod outbound;
 pub mod page;
 pub mod prompt;
 pub mod recall_vector;

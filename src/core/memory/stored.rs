@@ -170,8 +170,8 @@ const GROUPS: &[Group] = &[
     Group::owner("core_memory", "_key agent_id tenant sealed_as"),
     Group::figures(
         "core_memory",
-        "archived branch chain context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices queue \
-         recent_revisions released reserved salt schema_version token_budget tool_sets tools turns updated_at version window_clock",
+        "archived branch chain context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices outbound queue \
+         recent_revisions released reserved salt schema_version spending token_budget tool_sets tools turns updated_at version window_clock",
     ),
     Group::figures("core_memory", "moving").stays(),
     Group::text("core_memory", "system", &[(Agent, "forget_agent")]),

@@ -107,6 +107,8 @@ pub struct Surroundings<'a> {
     pub stages: &'a dyn Stages,
     /// Maximum length of the texts of all blocks together, in bytes.
     pub blocks_bytes_max: u64,
+    /// Maximum number of tokens of an agent's prompts and answers per day; 0 means no limit.
+    pub tokens_per_day: u64,
 }
 
 impl Surroundings<'_> {

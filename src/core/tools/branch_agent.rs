@@ -5,6 +5,7 @@ use super::patch_agent::{NewAgent, check_room, new_core};
 use crate::error::Result;
 use crate::memory::core::{Block, Branch, Core};
 use crate::memory::form::Form;
+use crate::memory::outbound::Spending;
 use crate::memory::tokens::TokenCounter;
 use crate::trust::Scope;
 use crate::window::{check_pins, recount};
@@ -28,11 +29,14 @@ pub fn branch_core(
         encoding: parent.encoding,
         form: Some(parent.form).filter(|form| *form != Form::One),
         zone: clock.map(|clock| clock.zone.clone()),
+        outbound: parent.outbound,
     };
     let mut core = new_core(scope, &body, counter, unix_ms)?;
     let taken_along = |block: Block| Block { changed_at_version: core.version, ..block };
     core.working_blocks = blocks.into_iter().map(taken_along).collect();
     core.heartbeat.limits = parent.heartbeat.limits;
+    let tokens_per_day = parent.spending().tokens_per_day;
+    core.spending = Spending { tokens_per_day, ..Spending::default() }.stored();
     core.branch = Some(branch);
     recount(counter, &mut core);
     check_pins(&core)?;

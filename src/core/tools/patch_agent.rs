@@ -18,6 +18,7 @@ use crate::memory::event::EventType;
 use crate::memory::form::Form;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
 use crate::memory::local_time::{UTC, zone_of};
+use crate::memory::outbound::{Outbound, Spending};
 use crate::memory::receipt;
 use crate::memory::tokens::{Encoding, TokenCounter};
 use crate::policy::{Ctx, Depends, Step, Stop, check_limits, retune};
@@ -45,6 +46,10 @@ pub struct NewAgent {
     /// UTC by default.
     #[serde(default)]
     pub zone: Option<String>,
+    /// Which models may receive the agent's texts: all that the configuration names, or those on
+    /// this machine only (`none`).
+    #[serde(default)]
+    pub outbound: Option<Outbound>,
 }
 
 /// System text of a new agent without one of its own.
@@ -73,6 +78,13 @@ pub struct PatchAgent {
     /// already in the window keep their times.
     #[serde(default)]
     pub zone: Option<String>,
+    /// Which models may receive the agent's texts from now on.
+    #[serde(default)]
+    pub outbound: Option<Outbound>,
+    /// Maximum number of tokens of prompts and answers per day (UTC); 0 if only the limit of the
+    /// configuration holds.
+    #[serde(default)]
+    pub tokens_per_day: Option<u64>,
     /// Limits of the agent's chains of heartbeats; they also apply to a running chain.
     #[serde(default)]
     pub heartbeat: Option<HeartbeatPatch>,
@@ -170,7 +182,8 @@ pub(super) fn check_room(core: &Core) -> Result<()> {
 impl NewAgent {
     /// Returns the settings of an agent with a window of this size and the usual other settings.
     pub fn with_window(context_window: u64) -> Self {
-        Self { context_window, system: None, encoding: Encoding::default(), form: None, zone: None }
+        let encoding = Encoding::default();
+        Self { context_window, system: None, encoding, form: None, zone: None, outbound: None }
     }
 
     /// Checks the rules for arguments that their types do not express.
@@ -196,6 +209,7 @@ impl NewAgent {
             && core.encoding == self.encoding
             && self.form.is_none_or(|form| form == core.form)
             && self.zone.as_ref().is_none_or(zone)
+            && self.outbound.is_none_or(|outbound| outbound == core.outbound())
     }
 }
 
@@ -261,6 +275,8 @@ pub fn new_core(
         tool_sets: Vec::new(),
         tools: Offered::default(),
         reserved: None,
+        outbound: body.outbound.and_then(Outbound::stored),
+        spending: None,
         branch: None,
         released: Vec::new(),
         salt: String::new(),
@@ -302,6 +318,13 @@ impl Command for PatchAgent {
             }
             draft.recount_queue(ctx.queue()?);
         }
+        if let Some(outbound) = self.outbound {
+            draft.after.outbound = outbound.stored();
+        }
+        if let Some(tokens) = self.tokens_per_day {
+            let spending = Spending { tokens_per_day: tokens, ..draft.after.spending() };
+            draft.after.spending = spending.stored();
+        }
         if let Some(patch) = &self.heartbeat {
             let limits = patch.on(ctx.core.heartbeat.limits);
             retune(&mut draft.after.heartbeat, limits);
@@ -338,10 +361,12 @@ impl PatchAgent {
             && self.encoding.is_none()
             && self.form.is_none()
             && self.zone.is_none()
+            && self.outbound.is_none()
+            && self.tokens_per_day.is_none()
             && self.tools.is_none()
             && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
         if nothing {
-            let text = "give context_window, system, encoding, form, zone, heartbeat or tools";
+            let text = "give context_window, system, encoding, form, zone, outbound, tokens_per_day, heartbeat or tools";
             return Err(Error::argument("body", text));
         }
         Ok(self)

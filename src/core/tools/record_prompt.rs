@@ -40,6 +40,7 @@ impl Command for RecordPrompt {
         }
         let mut draft = ctx.draft();
         self.hold.hold(&mut draft, ctx)?;
+        draft.check_spending(self.window.token_estimate)?;
         let sent =
             SentPrompt { tools: set.as_ref().map(|set| set.digest.clone()), ..self.sent.clone() };
         let turn = draft.ask(self.window.clone(), sent, set);

@@ -125,6 +125,7 @@ impl Walk<'_> {
         for attempt in 0..=RUN_ROOM_TRIES_MAX {
             let (who, agent) = (&self.request.principal, &self.request.agent);
             let (core, _) = self.processor.executor.peek(who, agent, "").await?;
+            self.processor.executor.check_outbound(&core)?;
             let room = self.room(&core, toolbox);
             let wants_page = room.wants_page && attempt == 0;
             if room.holds_answer && !wants_less && !wants_page {

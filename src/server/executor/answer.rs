@@ -43,7 +43,8 @@ impl Executor {
                 answers.calls = Some(calls);
             }
             Question::Recall { query, queue, now_ms } => {
-                answers.recall = Some(self.recall(scope, query, queue, now_ms).await?);
+                answers.recall =
+                    Some(self.recall(scope, core.outbound(), query, queue, now_ms).await?);
             }
             Question::Entries { ids, head_seq, pairs: false } => {
                 answers.entries = Some(store::entries(ro, scope, &ids, head_seq).await?);
@@ -61,7 +62,7 @@ impl Executor {
             }
             Question::Summary { of, previous, lines, tokens, by } => {
                 let wanted = Wanted { previous, lines, tokens };
-                let model = self.kernel.model.as_ref();
+                let model = self.kernel.summariser_of(core);
                 let counter = Arc::clone(self.kernel.counters.of(core.encoding));
                 let (content, details) = summarised(wanted, counter, model, by).await?;
                 self.summary_health.note(&details, self.kernel.clock.unix_ms());
@@ -115,25 +116,27 @@ impl Executor {
                 answers.vertices = Some(self.vertices(scope, &places).await?);
             }
             Question::EmbedQuery { text, with } => {
-                embedding::query(&self.kernel.embedders, text, &with, answers).await?;
+                embedding::query(&self.kernel.embedders_of(core), text, &with, answers).await?;
             }
             Question::Embed { document, spans, with } => {
                 let made =
-                    embedding::spans(&self.kernel.embedders, &document, &spans, &with).await?;
+                    embedding::spans(&self.kernel.embedders_of(core), &document, &spans, &with)
+                        .await?;
                 answers.embeddings = Some(made);
                 answers.embedded_with = Some(with);
             }
             Question::EmbedParts(upload) => {
-                answers.embeddings = Some(self.embed_parts(&upload, scope).await?);
+                answers.embeddings = Some(self.embed_parts(&upload, scope, core).await?);
                 answers.embedded_with = Some(upload.with);
             }
             Question::EmbedAlone { texts, with } => {
                 answers.alone =
-                    Some(embedding::alone(&self.kernel.embedders, &texts, &with).await?);
+                    Some(embedding::alone(&self.kernel.embedders_of(core), &texts, &with).await?);
             }
             Question::EmbedNext { document, spans, with } => {
                 let made =
-                    embedding::next(&self.kernel.embedders, &document, &spans, &with).await?;
+                    embedding::next(&self.kernel.embedders_of(core), &document, &spans, &with)
+                        .await?;
                 answers.next_embeddings = Some((with, made));
             }
             Question::KeepPart(given) => {

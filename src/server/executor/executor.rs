@@ -77,6 +77,8 @@ impl Executor {
             counters: Counters::default(),
             model,
             embedders: Embedders::default(),
+            models: Vec::new(),
+            tokens_per_day: 0,
             cores: Cores::default(),
             turns: Turns::default(),
             blocks_bytes_max: BLOCKS_BYTES_MAX,
@@ -250,6 +252,7 @@ impl Executor {
             summary: self.summary,
             stages,
             blocks_bytes_max: self.kernel.blocks_bytes_max,
+            tokens_per_day: self.kernel.tokens_per_day,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::limits::ATTEMPTS_MAX;
 use super::signing::Search;
 use super::turns::Turns;
 use crate::checkpoints::Checkpoints;
-use crate::models::{Embedders, Gateway};
+use crate::models::{Embedders, Gateway, ModelServer};
 use crate::store::{self, Fault, Replay, Ro, Rw, WriteMode, load};
 use vctx_base::clock::{self, Clock};
 use vctx_base::ids::Ids;
@@ -37,6 +37,10 @@ pub(super) struct Kernel {
     pub(super) counters: Counters,
     pub(super) model: Option<Gateway>,
     pub(super) embedders: Embedders,
+    /// The model servers that the configuration names.
+    pub(super) models: Vec<ModelServer>,
+    /// Maximum number of tokens of an agent's prompts and answers per day; 0 means no limit.
+    pub(super) tokens_per_day: u64,
     pub(super) cores: Cores,
     pub(super) turns: Turns,
     /// Maximum length of the texts of all blocks of an agent together, in bytes.

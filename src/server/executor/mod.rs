@@ -25,6 +25,7 @@ mod ledger_gone;
 mod limits;
 mod measures;
 mod moving;
+mod outbound;
 mod paged;
 mod parts;
 mod prompt;

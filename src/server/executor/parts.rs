@@ -16,6 +16,7 @@ use vctx_base::clock;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{DOCUMENT_BYTES_MAX, PART_CHUNKS};
 use vctx_core::memory::archive::StagedPart;
+use vctx_core::memory::core::Core;
 use vctx_core::policy::{Gathered, PartGiven, Upload};
 use vctx_core::trust::Scope;
 
@@ -29,6 +30,7 @@ impl Executor {
         &self,
         upload: &Upload,
         scope: &Scope,
+        core: &Core,
     ) -> Result<Vec<Vec<f64>>> {
         let until = clock::now() + Duration::from_millis(PARTS_MS_MAX);
         let count = upload.spans.len().div_ceil(PART_CHUNKS);
@@ -46,7 +48,7 @@ impl Executor {
             let made = match kept {
                 Some(kept) if kept.embeddings.len() == chunks.len() => kept.embeddings,
                 Some(_) | None => {
-                    let embeddings = self.embed_part(upload, chunks).await?;
+                    let embeddings = self.embed_part(upload, chunks, core).await?;
                     let made = StagedPart { embeddings, ..StagedPart::default() };
                     let until = self.parts_expire_at();
                     keep_part(&self.kernel.rw, scope, &upload.name, number, &made, until).await?;
@@ -104,6 +106,7 @@ impl Executor {
         &self,
         upload: &Upload,
         chunks: std::ops::Range<usize>,
+        core: &Core,
     ) -> Result<Vec<Vec<f64>>> {
         let from = chunks.start.saturating_sub(PART_MARGIN);
         let to = (chunks.end + PART_MARGIN).min(upload.spans.len());
@@ -112,7 +115,8 @@ impl Executor {
         let end = around.iter().map(|span| span.end).max().unwrap_or(begin);
         let spans: Vec<_> = around.iter().map(|s| s.start - begin..s.end - begin).collect();
         let text = &upload.document[begin..end];
-        let made = embedding::spans(&self.kernel.embedders, text, &spans, &upload.with).await?;
+        let embedders = self.kernel.embedders_of(core);
+        let made = embedding::spans(&embedders, text, &spans, &upload.with).await?;
         Ok(made.into_iter().skip(chunks.start - from).take(chunks.len()).collect())
     }
 }

@@ -319,7 +319,8 @@ impl Executor {
         if index.id.is_none() || self.archive.is_unchecked() {
             self.archive.nudge();
         }
-        let mut report = json!({"vector_index": self.archive.report(&index)});
+        let index = self.archive.report(&index);
+        let mut report = json!({"vector_index": index, "models": self.models_told()});
         if let Some(degraded) = self.summary_health.told() {
             report["degraded"] = degraded;
         }
@@ -392,7 +393,7 @@ pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
 fn state(scope: &Scope, core: &Core) -> Value {
     json!({
         "agent": scope.agent(), "agent_id": core.sealed_as(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
-        "encoding": core.encoding, "form": core.form,
+        "encoding": core.encoding, "form": core.form, "outbound": core.outbound(), "spending": core.spending(),
         "zone": core.window_clock.as_ref().map(|clock| &clock.zone), "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.offered(), "chain": core.chain,

@@ -6,6 +6,7 @@ use super::cutting::stopped;
 use super::executor::Executor;
 use crate::store::{self, RecallLook};
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::outbound::Outbound;
 use vctx_core::search::{RecallList, RecallMode, RecallNear, RecallQuery, RecallRows, listed};
 use vctx_core::trust::Scope;
 
@@ -17,16 +18,18 @@ impl Executor {
     pub(super) async fn recall(
         &self,
         scope: &Scope,
+        outbound: Outbound,
         query: RecallQuery,
         queue: Range<u64>,
         now_ms: u64,
     ) -> Result<RecallList> {
         let query = query.settled(&self.recall);
-        let digest = self.embeds_recall().then(|| self.kernel.embedders.fingerprint().digest());
+        let embeds = self.embeds_recall() && self.kernel.may_embed(outbound);
+        let digest = embeds.then(|| self.kernel.embedders.fingerprint().digest());
         let head_seq = queue.start;
         let look = RecallLook { query: &query, queue, fingerprint: digest.as_deref(), now_ms };
         let mut sources = store::search_recall(&self.kernel.ro, scope, look).await?;
-        let mut near = self.near(scope, &query, &sources, head_seq).await?;
+        let mut near = self.near(scope, embeds, &query, &sources, head_seq).await?;
         sources.near = std::mem::take(&mut near.hits);
         sources.rows.append(&mut near.rows);
         let list = move || listed(&query, sources, now_ms);
@@ -41,26 +44,26 @@ impl Executor {
     async fn near(
         &self,
         scope: &Scope,
+        embeds: bool,
         query: &RecallQuery,
         found: &RecallRows,
         head_seq: u64,
     ) -> Result<RecallNear> {
         let asked = matches!(query.mode, RecallMode::Vector { .. } | RecallMode::Hybrid);
-        if query.mode == RecallMode::Text || (!asked && !self.embeds_recall()) {
+        if query.mode == RecallMode::Text || (!asked && !embeds) {
             return Ok(RecallNear::nothing(NO_MODEL));
         }
-        let names = found.rows.iter().filter_map(|row| row.name.as_deref());
-        let near = self.recall_near(scope, &query.nameless(names), found, head_seq).await?;
-        if asked && near.missing == Some(NO_MODEL) {
+        if !embeds {
             return Err(Error::new(
                 Code::ModeUnavailable,
                 "mode: no model makes vectors of recall storage here: leave the mode out, or configure an embedder",
             )
             .with("field", "mode"));
         }
-        Ok(near)
+        let names = found.rows.iter().filter_map(|row| row.name.as_deref());
+        self.recall_near(scope, &query.nameless(names), found, head_seq).await
     }
 }
 
-/// Value of `missing` that [`Executor::recall_near`] returns without an embedding model.
+/// Value of `missing` without an embedding model that may receive the agent's texts.
 const NO_MODEL: &str = "no_model";

@@ -76,6 +76,9 @@ impl Executor {
         actor: &Actor,
         until: Instant,
     ) -> Result<Embedded> {
+        if !self.kernel.may_embed(agent.outbound.unwrap_or_default()) {
+            return Ok(Embedded::All);
+        }
         let scope = scope_of(actor, &agent.tenant, &agent.key)?;
         let mut mark = self.recall_mark(&scope).await?;
         let mut work = Work { scope: &scope, until, claimed: None };
@@ -130,6 +133,9 @@ impl Executor {
     ) -> Result<(u64, Embedded)> {
         let scope = scope_of(actor, &agent.tenant, &agent.key)?;
         let mut next = from_seq.max(agent.head_seq);
+        if !self.kernel.may_embed(agent.outbound.unwrap_or_default()) {
+            return Ok((next, Embedded::All));
+        }
         while clock::now() < until {
             let (from, limit) = (next, QUEUE_EMBED_ROWS);
             let rows = self.kernel.read(|ro| store::queue(ro, &scope, from, limit)).await?;
@@ -294,7 +300,7 @@ impl Executor {
 
     /// Returns an agent's passages nearest to a text, and their entries except those already found
     /// by words. Messages of the queue, which begins at `head_seq`, have no stored vectors; the
-    /// embedder's cache has them. Without a working model, returns no passages and the reason.
+    /// embedder's cache has them. If the model fails, returns no passages and the reason.
     pub(super) async fn recall_near(
         &self,
         scope: &Scope,
@@ -302,9 +308,6 @@ impl Executor {
         known: &RecallRows,
         head_seq: u64,
     ) -> Result<RecallNear> {
-        if !self.embeds_recall() {
-            return Ok(RecallNear::nothing("no_model"));
-        }
         let fingerprint = self.kernel.embedders.fingerprint().digest();
         let begun = clock::now();
         let made = self.kernel.embedders.configured().embed(&[text.to_owned()], Kind::Query).await;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::cells::measured;
 use super::embedding;
+use super::kernel::patience;
 use super::reindex::{Reindex, patch, switched};
 use super::request::scope_of;
 use crate::executor::limits::PART_MARGIN;
@@ -187,7 +188,9 @@ impl Reindex<'_> {
         let texts: Vec<_> = chunks.iter().map(|c| (c.text.as_str(), c.offset)).collect();
         let (text, spans) = restored(&texts);
         let with = next.fingerprint();
-        let made = embedding::spans(&self.kernel.embedders, &text, &spans, &with).await?;
+        let (core, _) = self.kernel.fresh(scope, &[], patience()).await?;
+        let embedders = self.kernel.embedders_of(&core);
+        let made = embedding::spans(&embedders, &text, &spans, &with).await?;
         let vectors = chunks.iter().zip(made).filter(|(chunk, _)| wanted(chunk.index));
         let vectors: Vec<(String, Vec<f64>)> =
             vectors.map(|(chunk, vector)| (chunk.key.clone(), vector)).collect();

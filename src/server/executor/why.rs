@@ -97,7 +97,7 @@ impl Executor {
         fact: &Fact,
     ) -> Result<(Vec<FactMessage>, Vec<FactMessage>)> {
         let now_ms = self.kernel.clock.unix_ms();
-        let found = self.recall(scope, fact.query.clone(), 0..0, now_ms).await?;
+        let found = self.recall(scope, core.outbound(), fact.query.clone(), 0..0, now_ms).await?;
         let ids: Vec<String> = found.hits.iter().map(|hit| hit.id.clone()).collect();
         let before = core.queue.next_seq;
         let rows = self
@@ -206,7 +206,8 @@ impl Executor {
                 after: Some(message.created_at.clone()),
                 ..RecallFilter::default()
             };
-            let found = self.recall(scope, query, 0..0, self.kernel.clock.unix_ms()).await?;
+            let now_ms = self.kernel.clock.unix_ms();
+            let found = self.recall(scope, core.outbound(), query, 0..0, now_ms).await?;
             rank = found.hits.iter().position(|hit| hit.id == message.key).map(|at| at + 1);
             arguments["role"] = message.role.text().into();
             arguments["after"] = message.created_at.as_str().into();

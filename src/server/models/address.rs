@@ -134,6 +134,11 @@ impl Address {
 
     /// Returns whether requests go over a network without encryption.
     pub fn is_open(&self) -> bool {
+        matches!(self, Self::Web(url) if url.scheme() == "http") && self.is_remote()
+    }
+
+    /// Returns whether the server is on another machine.
+    pub fn is_remote(&self) -> bool {
         let Self::Web(url) = self else { return false };
         let is_here = match url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -141,7 +146,7 @@ impl Address {
             Some(Host::Ipv6(address)) => address.is_loopback(),
             None => false,
         };
-        url.scheme() == "http" && !is_here
+        !is_here
     }
 }
 

@@ -20,6 +20,7 @@ use vctx_core::ledger::LocalKind;
 use vctx_core::ledger::note::Head;
 use vctx_core::limits::{N_PROBE_DEFAULT, RECALL_NEAR_MAX, RECALL_TAIL_CHARS_MAX};
 use vctx_core::memory::export::RowKind;
+use vctx_core::memory::outbound::Outbound;
 use vctx_core::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
 use vctx_core::search::{NearPlan, RecallEntry};
 use vctx_core::trust::Scope;
@@ -48,6 +49,8 @@ pub struct AgentVersion {
     pub version: u64,
     /// Position at which the agent's queue begins.
     pub head_seq: u64,
+    /// Which models may receive the agent's texts; `None` for all.
+    pub outbound: Option<Outbound>,
 }
 
 /// An entry of recall storage that lacks vectors.

@@ -85,6 +85,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             summary: SummarySettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
+            tokens_per_day: 0,
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());

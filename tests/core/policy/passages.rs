@@ -120,6 +120,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             summary: SummarySettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
+            tokens_per_day: 0,
         };
         match call.step(&Ctx { around, core: &world.core, answers: &answers }).unwrap() {
             Step::Write(change) => {

@@ -7,6 +7,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Part;
 use crate::memory::event::{EventType, PROMPT_VARIANCE, named};
+use crate::memory::outbound::until_tomorrow;
 use crate::memory::prompt::{
     Prompt, PromptEnd, PromptInput, RenderedPrompt, SentPrompt, ToolSet, ended, prompt_key,
 };
@@ -30,7 +31,31 @@ pub struct Outcome<'a> {
     pub answer_seq: Option<u64>,
 }
 
+/// Returns the tokens that a prompt took: the provider's count, or the server's count of the prompt
+/// if only an answer came; `None` if there was neither.
+fn tokens_of(asked: &PromptInput, outcome: &Outcome<'_>) -> Option<u64> {
+    let counted = outcome.usage.map(|usage| usage.prompt.saturating_add(usage.completion));
+    counted.or(outcome.answer_seq.map(|_| asked.token_estimate))
+}
+
 impl Draft<'_> {
+    /// Refuses a prompt of the given cost if the agent would use more tokens today than it may.
+    pub fn check_spending(&self, token_estimate: u64) -> Result<()> {
+        let (spending, now) = (self.after.spending(), self.around.unix_ms);
+        let Some(limit) = spending.limit(self.around.tokens_per_day) else { return Ok(()) };
+        let used = spending.on(now);
+        if used.saturating_add(token_estimate) <= limit {
+            return Ok(());
+        }
+        let text = format!(
+            "{used} of {limit} tokens of this day are used, and the prompt has {token_estimate}: wait until tomorrow (UTC), or raise tokens_per_day of the agent or of [chat]"
+        );
+        Err(Error::new(Code::SpendingCapped, text)
+            .with("used", used)
+            .with("limit", limit)
+            .with("retry_after_ms", until_tomorrow(now)))
+    }
+
     /// Checks that prompt number `turn` still waits for an answer, and that server `owner` has the
     /// lease of the prompt's run.
     pub fn waits_for(&self, run: &str, owner: &str, turn: u64) -> Result<()> {
@@ -103,6 +128,11 @@ impl Draft<'_> {
             outcome.usage.and_then(|usage| counted_permille(asked.token_estimate, usage.prompt));
         if let Some(counted) = counted {
             learn(&mut self.after.learned, &asked.model, counted, asked.turn);
+        }
+        if let Some(tokens) = tokens_of(&asked, outcome) {
+            let mut spending = self.after.spending();
+            spending.add(self.around.unix_ms, tokens);
+            self.after.spending = spending.stored();
         }
         let end = PromptEnd {
             finish: outcome.finish.to_owned(),

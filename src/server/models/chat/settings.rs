@@ -41,6 +41,8 @@ pub struct ChatSettings {
     pub timeout_ms: u64,
     /// Maximum number of tokens of one answer, if the window has room for them.
     pub max_tokens: u64,
+    /// Maximum number of tokens of one agent's prompts and answers per day (UTC); 0 means no limit.
+    pub tokens_per_day: u64,
     /// Name of the request field that limits the answer's tokens: `max_tokens` or
     /// `max_completion_tokens`; if empty, that of the provider, or else `max_tokens`.
     pub max_tokens_field: String,
