@@ -1,15 +1,26 @@
-/** The default path of the server's socket, the same as that of the command line. */
+/** The socket of the server, found in the same way as by the command line. */
 
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
 /** Longest path of a Unix socket on Linux (unix(7)), and the length that the longest name next to the socket needs. */
 const SOCKET_PATH_BYTES_MAX = 107;
 const NEIGHBOUR_BYTES_MAX = 20;
 
-/** `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long. */
+/**
+ * The socket of the default data directory's server, or where a server would listen if there is none:
+ * `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
+ */
 export function defaultSocket() {
-  return join(runtimeDir(process.env, userId()), "vctx.sock");
+  const link = join(stateDir(process.env, userId()), "server.sock");
+  return existsSync(link) ? link : join(runtimeDir(process.env, userId()), "vctx.sock");
+}
+
+/** @param {Record<string, string | undefined>} environment @param {number} user */
+function stateDir(environment, user) {
+  const { XDG_STATE_HOME: stated = "", HOME: home = "" } = environment;
+  if (isAbsolute(stated)) return join(stated, "vctx");
+  return isAbsolute(home) ? join(home, ".local/state/vctx") : `/var/tmp/vctx-${user}`;
 }
 
 /** @param {Record<string, string | undefined>} environment @param {number} user */

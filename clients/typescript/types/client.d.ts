@@ -28,10 +28,11 @@ export declare class Client {
     }>;
     /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
     ledgers(): Promise<t.Json>;
-    /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
-    tools({ format, dialect, strict }?: {
+    /** Schemas of the tools, in one of the server's formats and with the names of a dialect. The profile is "full" (all arguments) or "compact" (those that a model needs); by default full for "json-schema" and compact for the formats of providers. @param {{format?: string, dialect?: string, profile?: "full" | "compact", strict?: boolean}} [how] @returns {Promise<t.Json>} */
+    tools({ format, dialect, profile, strict }?: {
         format?: string;
         dialect?: string;
+        profile?: "full" | "compact";
         strict?: boolean;
     }): Promise<t.Json>;
     /** The progress of a reindex of the archive. @returns {Promise<t.Json>} */

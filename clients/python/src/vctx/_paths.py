@@ -1,6 +1,7 @@
-"""The default path of the server's socket, the same as that of the command line."""
+"""The socket of the server, found in the same way as by the command line."""
 
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,8 +12,29 @@ NEIGHBOUR_BYTES_MAX = 20
 
 
 def default_socket() -> Path:
-    """`$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long."""
-    return _runtime_dir(os.environ, _user_id()) / "vctx.sock"
+    """The socket of the default data directory's server, or where a server would listen if none answers there.
+
+    That is `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
+    """
+    link = _state_dir(os.environ, _user_id()) / "server.sock"
+    return link if _answers(link) else _runtime_dir(os.environ, _user_id()) / "vctx.sock"
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as trial:
+        try:
+            trial.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True
+
+
+def _state_dir(environment: Mapping[str, str], user: int) -> Path:
+    for name, below in (("XDG_STATE_HOME", "vctx"), ("HOME", ".local/state/vctx")):
+        stated = environment.get(name, "")
+        if os.path.isabs(stated):
+            return Path(stated) / below
+    return Path(f"/var/tmp/vctx-{user}")
 
 
 def _runtime_dir(environment: Mapping[str, str], user: int) -> Path:
