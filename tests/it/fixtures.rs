@@ -25,7 +25,7 @@ const VOLATILE: [(&str, &[&str]); 5] = [
     // The program that made the fixtures kept no ledger.
     ("verify", &["ledger", "missing", "places_away", "strays", "strays_more", "tombstones"]),
     // Each import gives the agent a new revision, and the old program knew one form of windows.
-    ("state", &["_rev", "form", "zone"]),
+    ("state", &["_rev", "form", "outbound", "spending", "zone"]),
     // A new receipt names the current revision.
     ("context", &["_rev", "context_digest"]),
     // The value of `mode` depends on the settings of the server.
