@@ -36,6 +36,7 @@ pub mod secrets;
 pub mod serve;
 pub mod setup;
 pub mod state;
+pub mod status;
 pub mod target;
 pub mod tool;
 pub mod tools;

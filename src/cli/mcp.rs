@@ -12,7 +12,6 @@ use crate::output;
 use crate::secrets::variable_of;
 use vctx_base::socket::bind;
 use vctx_base::telemetry::{self, LogFormat};
-use vctx_client::paths;
 use vctx_core::dialect::Dialect;
 use vctx_core::limits::{MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use vctx_core::trust::check_name;
@@ -30,7 +29,7 @@ In the configuration of an MCP client (Claude Desktop, Claude Code, Cursor, VS C
 Many clients on one socket, each with its own conversation:
   vctx mcp --listen $XDG_RUNTIME_DIR/vctx/mcp.sock
 
-If a server listens on the socket, the command uses this server. If no server listens, the first client starts a server with an embedded
+If a server serves the data directory, the command uses this server. If none does, the first client starts a server with an embedded
 database. All clients share the started server, which ends after a time without connections. The server's log is server.log in the data
 directory. If ARANGO_RW_UDS is set, the started server uses the database on that socket instead of the embedded database.
 
@@ -60,7 +59,7 @@ pub struct Mcp {
     #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS, value_parser = clap::value_parser!(u64).range(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX))]
     context_window: u64,
 
-    /// Socket of the server [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]
+    /// Socket of the server [default: that of the data directory's server]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
@@ -86,7 +85,7 @@ pub async fn run(mcp: Mcp) -> Result<(), Failure> {
         dialect: mcp.dialect,
         all_tools: mcp.all_tools,
         context_window: mcp.context_window,
-        socket: mcp.socket.map_or_else(paths::default_socket, args::absolute),
+        socket: mcp.socket.map(args::absolute),
         data_dir: mcp.data_dir.map(args::absolute),
         idle_exit_s: mcp.idle_exit_s,
     };

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use vctx_client::{Client, Settings, paths};
+use vctx_client::serving::server_socket;
+use vctx_client::{Client, Settings};
 
 /// Options shared by every command that talks to a server.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// Socket of the server [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]
+    /// Socket of the server [default: that of the default data directory's server]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
@@ -32,7 +33,7 @@ impl Target {
     /// Creates a client of the server that the options select, but with the given deadline for
     /// a call with all its attempts.
     pub fn client_within(&self, deadline: Duration) -> Client {
-        let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
+        let socket = self.socket.clone().unwrap_or_else(server_socket);
         Client::new(Settings { deadline, patience: deadline, ..Settings::new(socket) })
     }
 }

@@ -7,6 +7,7 @@ mod exports;
 pub mod paths;
 mod problem;
 mod runs;
+pub mod serving;
 mod start;
 
 pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};

@@ -38,7 +38,7 @@ pub struct Problem {
 
 impl Problem {
     /// Returns the problem of a call that failed with [`Fault::Unreachable`].
-    pub(crate) fn unreachable(detail: String) -> Problem {
+    pub fn unreachable(detail: String) -> Problem {
         let next = "is the server running? start it with: vctx serve";
         Problem::plain(Fault::Unreachable, "UNREACHABLE", detail, Some(next))
     }

@@ -17,6 +17,7 @@ use super::api::Client;
 use super::connection::Settings;
 use super::paths;
 use super::problem::{Fault, Problem};
+use super::serving::link_of;
 use vctx_base::clock;
 use vctx_core::limits::START_MS_MAX;
 
@@ -49,8 +50,9 @@ const LASTING: [i32; 3] = [64, 77, 78];
 /// Settings for finding or starting a server.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Socket on which the server listens or will listen.
-    pub socket: PathBuf,
+    /// Socket on which the server listens or will listen; `None` for the server of the data
+    /// directory, wherever it listens.
+    pub socket: Option<PathBuf>,
     /// Directory of the server's data; `None` uses the server's own configuration.
     pub data_dir: Option<PathBuf>,
     /// Seconds without a connection after which a started server ends.
@@ -114,6 +116,12 @@ impl Start {
         Err(self.failed(&reason))
     }
 
+    /// Returns the path at which a client reaches the server: the socket, or the link to it in the
+    /// data directory.
+    pub fn door(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| link_of(&self.directory()))
+    }
+
     /// Returns the path of the log of servers that clients start.
     pub fn log(&self) -> PathBuf {
         paths::server_log(&self.directory())
@@ -127,7 +135,7 @@ impl Start {
         let client = Client::new(Settings {
             deadline: Duration::from_millis(START_ANSWER_MS_MAX),
             attempts_max: 1,
-            ..Settings::new(&self.socket)
+            ..Settings::new(self.door())
         });
         match client.ready().await {
             Ok(_) => Ok(SocketState::Ready),
@@ -143,7 +151,7 @@ impl Start {
     /// another client holds the lock. The lock ends when the file handle is closed, so a killed
     /// client leaves no lock.
     fn lock(&self) -> Result<Option<File>, Problem> {
-        let path = paths::start_lock(&self.socket);
+        let path = paths::start_lock(&self.door());
         let fault = |error: std::io::Error| {
             Problem::unreachable(format!(
                 "cannot take the lock for starting a server, {}: {error}",
@@ -175,7 +183,7 @@ impl Start {
                 log.display()
             ))
         })?;
-        tracing::info!(pid = child.id(), socket = %self.socket.display(), "a server was started");
+        tracing::info!(pid = child.id(), socket = %self.door().display(), "a server was started");
         let started = loop {
             if matches!(self.look().await?, SocketState::Ready) {
                 break Started::Serving;
@@ -201,7 +209,9 @@ impl Start {
         let log = opened_log(&self.log())?;
         let mut command = Command::new(paths::own_program()?);
         command.args(["serve", "--idle-exit-s"]).arg(self.idle_exit_s.to_string());
-        command.arg("--socket").arg(&self.socket);
+        if let Some(socket) = &self.socket {
+            command.arg("--socket").arg(socket);
+        }
         if let Some(directory) = &self.data_dir {
             command.arg("--data-dir").arg(directory);
         }
@@ -215,12 +225,13 @@ impl Start {
         let log = self.log();
         let said = last_line(&log)
             .map_or_else(String::new, |line| format!("; last line of its log: {line}"));
-        let socket = self.socket.display();
+        let socket = self.door();
+        let socket = socket.display();
         let reason = if reason.is_empty() { "the server did not answer in time" } else { reason };
         let mut problem =
             Problem::unreachable(format!("no server is ready on {socket}: {reason}{said}"));
         problem.next = Some(format!(
-            "read {}, or run `vctx serve --socket {socket}` to see what is wrong, then call again",
+            "read {}, or run `vctx serve` to see what is wrong, then call again",
             log.display()
         ));
         problem
@@ -266,7 +277,7 @@ mod tests {
 
     fn start(directory: &Path) -> Start {
         Start {
-            socket: directory.join("run/vctx.sock"),
+            socket: Some(directory.join("run/vctx.sock")),
             data_dir: Some(directory.join("data")),
             idle_exit_s: 1,
         }

@@ -47,8 +47,8 @@ pub struct Settings {
     pub all_tools: bool,
     /// Window of a new agent in tokens.
     pub context_window: u64,
-    /// Socket on which the server listens.
-    pub socket: PathBuf,
+    /// Socket on which the server listens; `None` for the server of the data directory.
+    pub socket: Option<PathBuf>,
     /// Data directory of a server that the bridge starts; `None` for the default.
     pub data_dir: Option<PathBuf>,
     /// Seconds without a connection after which a started server ends.
@@ -132,16 +132,16 @@ impl From<Problem> for Trouble {
 impl Bridge {
     /// Creates a bridge that connects to the server at the first call.
     pub fn new(settings: Settings) -> Bridge {
-        let client = Client::new(vctx_client::Settings {
-            deadline: Duration::from_millis(MCP_ANSWER_MS_MAX),
-            attempts_max: 1,
-            ..vctx_client::Settings::new(&settings.socket)
-        });
         let start = Start {
             socket: settings.socket.clone(),
             data_dir: settings.data_dir.clone(),
             idle_exit_s: settings.idle_exit_s,
         };
+        let client = Client::new(vctx_client::Settings {
+            deadline: Duration::from_millis(MCP_ANSWER_MS_MAX),
+            attempts_max: 1,
+            ..vctx_client::Settings::new(start.door())
+        });
         let (revisions, places) = (Mutex::default(), Semaphore::new(MCP_CALLS_MAX));
         Bridge { settings, start, client, revisions, places }
     }

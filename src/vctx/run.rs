@@ -32,6 +32,7 @@ use vctx_cli::rewrite;
 use vctx_cli::serve;
 use vctx_cli::setup;
 use vctx_cli::state;
+use vctx_cli::status;
 use vctx_cli::tool;
 use vctx_cli::tools;
 use vctx_cli::trace;
@@ -106,6 +107,8 @@ enum Command {
     Forget(forget::Forget),
     Report(report::Report),
     Rewrite(rewrite::Rewrite),
+    Status(status::Status),
+    Stop(status::Stop),
     Reindex(reindex::Reindex),
     Places(places::Places),
     Move(places::Move),
@@ -179,6 +182,8 @@ fn perform(command: Command) -> ExitCode {
         Command::Checkpoints(asked) => finish(asked.json(), checkpoints::run(asked)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Rewrite(asked) => finish(asked.json, rewrite::run(asked)),
+        Command::Status(asked) => finish(asked.json, status::status(asked)),
+        Command::Stop(asked) => finish(asked.json, status::stop(asked)),
         Command::Places(asked) => finish(asked.target.json, places::show(asked)),
         Command::Move(asked) => finish(asked.target.json, places::run(asked)),
         Command::Reindex(asked) => finish(asked.target().json, reindex::run(asked)),

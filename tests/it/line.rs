@@ -37,6 +37,15 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Starts a client with the given program, which finds its server itself.
+    pub(crate) fn run(mut program: std::process::Command, arguments: &[&str]) -> Line {
+        program.arg("mcp").args(arguments);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = Command::from(program).kill_on_drop(true).spawn().expect("it starts");
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        Line::over(Some(child), input.expect("a pipe"), output.expect("a pipe"))
+    }
+
     /// Starts a client and sends no message.
     pub(crate) fn start(home: &Home, arguments: &[&str], tuning: &Tuning) -> Line {
         let mut program = command(tuning);

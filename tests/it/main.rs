@@ -113,6 +113,7 @@ mod renewed;
 mod repeats;
 mod report;
 mod retention;
+mod serving;
 mod setup;
 mod signed;
 mod steps;

@@ -14,6 +14,7 @@ use vctx_cli::exit::Failure;
 use vctx_cli::output;
 use vctx_cli::saved::Saved;
 use vctx_cli::target::Target;
+use vctx_client::serving::server_socket;
 use vctx_client::{Client, Problem, Settings, paths};
 
 const EXAMPLES: &str = "\
@@ -102,7 +103,7 @@ async fn events(client: &Client, agent: &str, since: &str) -> Result<(Vec<Value>
 }
 
 async fn metrics(target: &Target) -> Result<String, Problem> {
-    let socket = target.socket.clone().unwrap_or_else(paths::default_socket);
+    let socket = target.socket.clone().unwrap_or_else(server_socket);
     Client::new(Settings::new(paths::metrics_socket(&socket))).text("/metrics").await
 }
 

@@ -20,6 +20,7 @@ use vctx_base::secret::secret_of;
 use vctx_base::socket::{self, Listening};
 use vctx_base::{systemd, telemetry};
 use vctx_client::paths;
+use vctx_client::serving::{Link, serving};
 use vctx_core::ledger::Secret;
 use vctx_core::trust::Actor;
 use vctx_server::checkpoints::Checkpoints;
@@ -101,13 +102,17 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let (engine_stop, engine_stopping) = watch::channel(false);
     let engine = match remote {
         Some(_) => None,
-        None => Some(start_engine(&server.data_dir, engine_stopping)?),
+        None => {
+            let started = start_engine(&server.data_dir, engine_stopping);
+            Some(started.map_err(|stop| in_use(stop, &server.data_dir))?)
+        }
     };
     let (stop, stopping) = watch::channel(false);
     let outcome = io_loop()?.block_on(async {
         let server = Arc::new(server.signing()?);
         let api = sockets.api.map_or_else(|| socket::bind(&server.socket), Ok);
         let api = api.map_err(cannot_bind("listen"))?;
+        let _link = link(&server.data_dir, &server.socket);
         let listening = sockets.metrics.map_or_else(|| socket::bind(&sockets.metrics_path), Ok);
         let listening = listening.map_err(cannot_bind("listen for metrics"))?;
         on_signal(stop.clone())?;
@@ -127,6 +132,26 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// Makes the link by which clients find this server. Without it, clients need the socket's path.
+fn link(data_dir: &Path, socket: &Path) -> Option<Link> {
+    let made = Link::new(data_dir, socket);
+    made.inspect_err(|error| {
+        let directory = data_dir.display();
+        tracing::warn!(%error, %directory, "clients find this server by its socket's path only");
+    })
+    .ok()
+}
+
+/// Names the server that already serves the memory, if a start failed for this reason.
+fn in_use(stop: Stop, data_dir: &Path) -> Stop {
+    let Some(found) = serving(data_dir) else { return stop };
+    Stop::CannotCreate(format!(
+        "a server with the pid {} serves this memory at {}: use it (each command finds it), stop it with `vctx stop`, or name another --data-dir",
+        found.pid,
+        found.socket.display()
+    ))
 }
 
 /// Serves the API. Until the database is ready, each answer is the reason why the database is not
