@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, Tuning};
+use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
 
 /// Name of the server's socket.
@@ -152,63 +152,81 @@ async fn three_apis_answer_over_tls_and_what_was_sent_can_be_replayed() {
 async fn a_server_that_asks_for_time_gets_it() {
     let home = Home::new();
     let models = Models::start(&home);
-    for model in ["wait-seconds", "wait-date", "wait-plain"] {
-        let socket = format!("{model}.sock");
-        let server = home.serve_with(&socket, &models.tuning(model, "messages")).await;
-        let ada = Agent::create(home.wire(&socket), model, 8192, "Be brief.").await;
-        let end = run(&ada, "I sail.").await;
-        assert_eq!(end["reason"], "yield", "{model}: {end:#}");
-        drop(server);
+    let _server = home.serve_with(SOCKET, &models.tuning("m", "messages")).await;
+    for manner in ["wait-seconds", "wait-date", "wait-plain"] {
+        let ada = Agent::create(home.wire(SOCKET), manner, 8192, "Be brief.").await;
+        let end = run(&ada, &format!("I sail. {{{manner}}}")).await;
+        assert_eq!(end["reason"], "yield", "{manner}: {end:#}");
     }
     assert_eq!(models.requests().len(), 9, "each run was refused once");
+}
+
+/// Runs a new agent whose model gives no answer, and checks the class of the fault, the sentence in
+/// the log, the number of attempts, and that the text of the user stays.
+async fn assert_told(
+    (home, server, models): (&Home, &Process, &Models),
+    manner: &str,
+    (attempts, class, said): (usize, &str, &str),
+) {
+    let (asked, logged) = (models.requests().len(), server.said().len());
+    let ada = Agent::create(home.wire(SOCKET), &key(), 8192, "Be brief.").await;
+    let text = format!("I sail. {{{manner}}}");
+    let end = run(&ada, &text).await;
+    assert_eq!(end["reason"], "model_failed", "{manner}: {end:#}");
+    assert_eq!(end["fault"], class, "{manner}: {end:#}");
+    let log = &server.said()[logged..];
+    assert!(log.contains(said), "{manner}: {log}");
+    assert!(!log.contains(KEY), "the key is in the log");
+    assert_eq!(models.requests().len() - asked, attempts, "{manner}");
+    assert_eq!(ada.messages().await.last().expect("a message")["content"], text.as_str());
+    home.assert_verified(SOCKET, &ada.name);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_well_is_told_by_what_is_wrong() {
     let home = Home::new();
     let models = Models::start(&home);
+    let server = home.serve_with(SOCKET, &models.tuning("m", "messages")).await;
+    server.expect("the model gave no answer");
+    for (manner, told) in [
+        ("unauthorized", (1, "refused", "401 Unauthorized: check the key")),
+        ("missing", (1, "refused", "404 Not Found: check url and model")),
+        ("broken", (4, "unavailable", "500 Internal Server Error")),
+        ("overloaded", (4, "unavailable", "529")),
+        ("poor", (1, "refused", "the quota at the model's provider is used up")),
+        ("busy", (1, "rate_limited", "429")),
+        ("page", (1, "refused", "a web page: check url")),
+        ("cut", (4, "cut", "cut off")),
+    ] {
+        assert_told((&home, &server, &models), manner, told).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_cannot_be_used_is_told_by_what_is_wrong() {
+    let home = Home::new();
+    let models = Models::start(&home);
     let url = |url: &str| ("VCTX_CHAT__URL", url.to_owned());
-    let other_name = url(&format!("https://127.0.0.1:{}", models.port));
-    let none = ("VCTX_CHAT__CA_FILE", String::new());
-    for (model, attempts, change, class, said) in [
-        ("unauthorized", 1, None, "refused", "401 Unauthorized: check the key"),
-        ("missing", 1, None, "refused", "404 Not Found: check url and model"),
-        ("broken", 4, None, "unavailable", "500 Internal Server Error"),
-        ("overloaded", 4, None, "unavailable", "529"),
-        ("poor", 1, None, "refused", "the quota at the model's provider is used up"),
-        ("busy", 1, None, "rate_limited", "429"),
-        ("page", 1, None, "refused", "a web page: check url"),
-        ("cut", 4, None, "cut", "cut off"),
+    for ((name, value), class, said) in [
         (
-            "m",
-            0,
-            Some(none),
+            ("VCTX_CHAT__CA_FILE", String::new()),
             "refused",
             "is not trusted: name the file of its authority in ca_file",
         ),
-        ("m", 0, Some(other_name), "refused", "is for another name: check url"),
-        ("m", 0, Some(url("https://nowhere.invalid")), "unavailable", "does not resolve"),
-        ("m", 0, Some(url("https://localhost:1")), "unavailable", "no model's server answers at"),
+        (
+            url(&format!("https://127.0.0.1:{}", models.port)),
+            "refused",
+            "is for another name: check url",
+        ),
+        (url("https://nowhere.invalid"), "unavailable", "does not resolve"),
+        (url("https://localhost:1"), "unavailable", "no model's server answers at"),
     ] {
-        let before = models.requests().len();
-        let mut tuning = models.tuning(model, "messages");
-        let (name, value) = change.unwrap_or_default();
+        let mut tuning = models.tuning("m", "messages");
         tuning.environment.retain(|(known, _)| known != name);
         tuning.environment.push((name.to_owned(), value));
-        tuning.environment.retain(|(known, _)| !known.is_empty());
         let server = home.serve_with(SOCKET, &tuning).await;
         server.expect("the model gave no answer");
-        let ada = Agent::create(home.wire(SOCKET), &key(), 8192, "Be brief.").await;
-        let end = run(&ada, "I sail.").await;
-        assert_eq!(end["reason"], "model_failed", "{model}: {end:#}");
-        assert_eq!(end["fault"], class, "{model}: {end:#}");
-        let log = server.said();
-        assert!(log.contains(said), "{model}: {log}");
-        assert!(!log.contains(KEY), "the key is in the log");
-        assert_eq!(models.requests().len() - before, attempts, "{model}");
-        // The text of the user stays.
-        assert_eq!(ada.messages().await.last().expect("a message")["content"], "I sail.");
-        home.assert_verified(SOCKET, &ada.name);
+        assert_told((&home, &server, &models), "none", (0, class, said)).await;
     }
 }
 
@@ -232,6 +250,34 @@ async fn a_proxy_is_used_only_if_the_configuration_names_it() {
         assert_eq!(run(&ada, "I sail.").await["reason"], "yield");
         assert_eq!(connects(), connections, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedder_is_asked_over_tls_with_its_key() {
+    let home = Home::new();
+    let models = Models::start(&home);
+    let url = format!("https://localhost:{}/v1", models.port);
+    let mut tuning = Tuning::variable("VCTX_EMBEDDER__URL", &url);
+    let ca = models.folder.join("ca.pem").display().to_string();
+    for (name, value) in [
+        ("VCTX_EMBEDDER__KIND", "endpoint"),
+        ("VCTX_EMBEDDER__MODEL", "e"),
+        ("VCTX_EMBEDDER__DIMENSION", "3"),
+        ("VCTX_EMBEDDER__CA_FILE", ca.as_str()),
+        ("VCTX_EMBEDDER_KEY", KEY),
+    ] {
+        tuning.environment.push((name.into(), value.into()));
+    }
+    let server = home.serve_with(SOCKET, &tuning).await;
+    let ada = Agent::create(home.wire(SOCKET), "ada", 8192, "Be brief.").await;
+    let document = json!({"doc_id": "d", "document": "The boat is red."});
+    ada.tool("ingest_archival", &document, &key(), "*").await.ok();
+    let asked = models.requests();
+    let bearer = json!(format!("Bearer {KEY}"));
+    assert!(asked.iter().all(|one| one["path"] == "/v1/embeddings"
+        && one["headers"]["authorization"] == bearer));
+    assert!(asked.iter().any(|one| one["body"]["input"][0] == "The boat is red."), "{asked:?}");
+    assert!(!server.said().contains(KEY), "the key is in the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]

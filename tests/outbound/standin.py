@@ -4,11 +4,12 @@
 
 DIR has `cert.pem` and `key.pem` of the server. The program prints two ports, of the server and of
 the proxy, and ends when its input ends. It appends each request to DIR/requests.jsonl: path,
-headers and body. The name of the model in a request says how the server behaves.
+headers and body. A word in braces in the newest text of the user says how the server behaves.
 """
 
 import json
 import os
+import re
 import socket
 import ssl
 import sys
@@ -21,7 +22,7 @@ LOCK = threading.Lock()
 SEEN = {}
 CALL = {"block_id": "human", "content": "Ada sails.", "policy": {"mode": "append"}}
 TEXT = ["Noted: ", "you sail."]
-# Statuses of models that are refused, with the body that providers send.
+# Statuses of refused requests, with the body that providers send.
 REFUSED = {
     "unauthorized": (401, {"error": {"type": "authentication_error", "message": "invalid key"}}),
     "missing": (404, {"error": {"type": "not_found_error", "message": "no such model"}}),
@@ -164,20 +165,21 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         note(self.path, self.headers, body)
-        model = body["model"]
+        words = re.findall(r"\{([a-z-]+)\}", json.dumps(body.get("messages") or body.get("input")))
+        manner = words[-1] if words else ""
         with LOCK:
-            SEEN[model] = count = SEEN.get(model, 0) + 1
-        if model in REFUSED:
-            status, said = REFUSED[model]
-            headers = [("retry-after", "3600")] if model == "busy" else []
+            SEEN[manner] = count = SEEN.get(manner, 0) + 1
+        if manner in REFUSED:
+            status, said = REFUSED[manner]
+            headers = [("retry-after", "3600")] if manner == "busy" else []
             return self.say(status, "application/json", json.dumps(said), headers)
-        if model.startswith("wait") and count == 1:
+        if manner.startswith("wait") and count == 1:
             pause = {"wait-seconds": "1", "wait-date": self.date_time_string(time.time() + 2),
-                     "wait-plain": None}[model]
+                     "wait-plain": None}[manner]
             headers = [("retry-after", pause)] if pause else []
             error = {"error": {"type": "rate_limit_error", "message": "slow down"}}
             return self.say(429, "application/json", json.dumps(error), headers)
-        if model == "page":
+        if manner == "page":
             return self.say(200, "text/html; charset=utf-8", "<html>Log in</html>")
         answer = FORMS[self.path.split("?")[0]](body)
         if isinstance(answer, dict):
@@ -187,7 +189,7 @@ class Model(BaseHTTPRequestHandler):
             data = event if isinstance(event, str) else json.dumps(event)
             lines.append((f"event: {name}\n" if name else "") + f"data: {data}\n\n")
         text = "".join(lines)
-        if model == "cut":
+        if manner == "cut":
             # The head promises the whole answer, and half of it follows.
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
