@@ -287,3 +287,41 @@ pub(super) fn proxy_of(text: &str) -> Result<hyper::Uri, String> {
     let uri = uri.filter(|uri| uri.authority().is_none_or(|whole| !whole.as_str().contains('@')));
     uri.ok_or_else(|| "proxy: use an address such as http://proxy.example.com:3128".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_sent_in_plain_text_over_a_network() {
+        let made = |url: &str, key: &str| {
+            let address = Address::of_url(url).unwrap();
+            let way = Way::of(address, Path::new(""), "").unwrap();
+            let key = Some(key.to_owned()).filter(|key| !key.is_empty());
+            Wire::new(&way.with_key(key, "VCTX_CHAT_KEY"), ModelApi::Chat).map(drop)
+        };
+        for (url, key, fault) in [
+            ("http://models.example.com", "sk-1", Some("url: the key would go")),
+            ("http://models.example.com", "", None),
+            ("http://localhost:1", "sk-1", None),
+            ("http://localhost:1", "sk\n1", Some("VCTX_CHAT_KEY: the key has a character")),
+        ] {
+            let told = made(url, key).err();
+            let is_right = match (&told, fault) {
+                (Some(told), Some(fault)) => told.starts_with(fault) && !told.contains("sk"),
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(is_right, "{url}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_named_without_encryption_and_password() {
+        assert!(proxy_of("http://proxy.example.com:3128").is_ok());
+        for text in ["proxy:3128", "https://proxy", "http://", "http://me:secret@proxy"] {
+            let fault = proxy_of(text).unwrap_err();
+            assert!(fault.starts_with("proxy: use") && !fault.contains("secret"), "{fault}");
+        }
+    }
+}
