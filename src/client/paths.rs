@@ -23,6 +23,12 @@ pub fn default_data_dir() -> PathBuf {
     state_dir(&variable, user_id())
 }
 
+/// Returns whether the environment says where this user's data is. Otherwise the default directory
+/// is one that the system may empty, so a server must not use it.
+pub fn is_data_dir_stated() -> bool {
+    ["XDG_STATE_HOME", "HOME"].iter().any(|name| absolute(variable(name)).is_some())
+}
+
 /// Returns the path of the metrics socket, which is next to the server's socket.
 pub fn metrics_socket(socket: &Path) -> PathBuf {
     socket.with_file_name("metrics.sock")

@@ -127,3 +127,20 @@ async fn a_shell_finds_the_server_that_an_mcp_client_started() {
     client.leave().await;
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_says_which_directory_it_cannot_use() {
+    let user = User::new();
+    let mut homeless = user.client();
+    homeless.env_remove("HOME");
+    let (code, _, said) = done(homeless, &["serve"]);
+    assert_eq!(code, 78, "{said}");
+    assert!(said.contains("neither HOME nor XDG_STATE_HOME is set"), "{said}");
+    let file = user.home.path("file");
+    std::fs::write(&file, "").expect("a file");
+    let below = file.join("data").display().to_string();
+    let (code, _, said) = done(user.client(), &["serve", "--data-dir", &below]);
+    assert_eq!(code, CANNOT_CREATE, "{said}");
+    assert!(said.contains(&format!("make the directory {below}")), "{said}");
+    assert!(said.contains("--data-dir names another one"), "{said}");
+}

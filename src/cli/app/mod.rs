@@ -147,5 +147,10 @@ fn chosen(
 /// Creates a directory and all missing parent directories; only the owner has access to them.
 fn make_private(directory: &Path) -> Result<(), Stop> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(cannot("make the data directory"))
+    made.map_err(|error| {
+        let at = directory.display();
+        Stop::CannotCreate(format!(
+            "make the directory {at}: {error}; --data-dir names another one"
+        ))
+    })
 }

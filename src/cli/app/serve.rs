@@ -244,6 +244,12 @@ fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Uns
     let own = fs::metadata("/proc/self").map_err(cannot("read the server's own user id"))?;
     let pid = i32::try_from(std::process::id()).unwrap_or(0);
     let actor = Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) };
+    let stated = options.data_dir.is_some() || !config.server.data_dir.as_os_str().is_empty();
+    if !stated && !paths::is_data_dir_stated() {
+        let text =
+            "neither HOME nor XDG_STATE_HOME is set: name the data directory with --data-dir";
+        return Err(Stop::Configuration(text.into()));
+    }
     let data_dir =
         chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
     Ok(Unsigned { config, embedders, chat, data_dir, socket, actor })
