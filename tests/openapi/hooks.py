@@ -39,7 +39,7 @@ RULES = [
     ("/reindex", r"^embedder\.next: |^metric: |^action: "),
     ("/answer", r"^tool_calls: two calls share an id"),
     ("/runs", r"^input|^message\.|^tools: |^options"),
-    ("/prompts", r"^tools: |^options: "),
+    ("/prompts", r"^tools: |^options[.:]"),
     ("append_fifo", r"^message\.(content: empty|tool_calls?: |tool_call_id: )|^cites"),
     ("write_recall", r"^entries\[\d+\]\.content: "),
     ("search_recall", r"^similarity_min: only the mode vector accepts it|^mode: "),
