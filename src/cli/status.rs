@@ -104,7 +104,7 @@ pub async fn stop(asked: Stop) -> Result<(), Failure> {
     let process = Pid::from_raw(pid).ok_or_else(|| cannot(&"it has no pid"))?;
     kill_process(process, Signal::TERM).map_err(|error| cannot(&error))?;
     let until: Instant = clock::now() + Duration::from_millis(STOP_MS_MAX);
-    while Path::new("/proc").join(pid.to_string()).exists() && serving(&directory).is_some() {
+    while is_running(pid) {
         if clock::now() >= until {
             return Err(cannot(&format!("it still runs after {STOP_MS_MAX} ms")));
         }
@@ -112,6 +112,17 @@ pub async fn stop(asked: Stop) -> Result<(), Failure> {
     }
     let told = json!({"data_dir": directory, "socket": server.socket, "pid": pid, "stopped": true});
     output::told(asked.json, &told, |_| format!("stopped the server with the pid {pid}"))
+}
+
+/// Returns whether a process runs. A process that has ended is kept as a zombie (state `Z`, proc(5))
+/// until its parent asks for its end.
+fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    // The name of the program is in parentheses and may contain any character.
+    stat.is_ok_and(|stat| {
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
+        !matches!(state.flatten(), Some('Z' | 'X'))
+    })
 }
 
 fn with(mut told: Value, more: &Value) -> Value {

@@ -15,8 +15,9 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::paths::{default_socket, user_id};
+use super::paths::{default_data_dir, default_socket, user_id};
 use super::problem::Problem;
+use super::serving::link_of;
 
 /// Limits and timeouts of a client.
 #[derive(Debug, Clone)]
@@ -113,8 +114,8 @@ where
 
 /// Returns an error if the server is a process of a user who is not trusted, because this user
 /// could read all data that the client sends. Trusted are this process's user, root, and the owner
-/// of the socket's directory. For the default path, the owner of the directory is not trusted,
-/// because another user may have created that directory first.
+/// of the socket's directory. For the default paths of socket and link, the owner of the directory
+/// is not trusted, because another user may have created that directory first.
 fn check_server(socket: &Path, stream: &UnixStream) -> Result<(), Problem> {
     let unknown = |error: std::io::Error| {
         Problem::unreachable(format!(
@@ -125,6 +126,7 @@ fn check_server(socket: &Path, stream: &UnixStream) -> Result<(), Problem> {
     let peer = stream.peer_cred().map_err(unknown)?.uid();
     let directory = match socket.parent().filter(|path| !path.as_os_str().is_empty()) {
         Some(_) if socket == default_socket() => None,
+        Some(_) if socket == link_of(&default_data_dir()) => None,
         directory => Some(directory.unwrap_or(Path::new("."))),
     };
     let owner = directory.map(std::fs::metadata).transpose().map_err(unknown)?;

@@ -36,9 +36,11 @@ pub fn serving(data_dir: &Path) -> Option<Serving> {
 }
 
 /// Returns the socket of the server that a command should use: that of the server of the default
-/// data directory if one answers, and otherwise the default socket.
+/// data directory if one answers, and otherwise the default socket. Without a home directory, the
+/// link is not used, because another user may have made the directory in its place.
 pub fn server_socket() -> PathBuf {
-    serving(&paths::default_data_dir()).map_or_else(paths::default_socket, |found| found.socket)
+    let found = paths::is_data_dir_stated().then(|| serving(&paths::default_data_dir())).flatten();
+    found.map_or_else(paths::default_socket, |found| found.socket)
 }
 
 /// A link from a data directory to a server's socket; dropping the value removes the link, unless

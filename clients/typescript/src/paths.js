@@ -12,15 +12,16 @@ const NEIGHBOUR_BYTES_MAX = 20;
  * `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
  */
 export function defaultSocket() {
-  const link = join(stateDir(process.env, userId()), "server.sock");
-  return existsSync(link) ? link : join(runtimeDir(process.env, userId()), "vctx.sock");
+  const data = dataDir(process.env);
+  const link = data === undefined ? undefined : join(data, "server.sock");
+  return link !== undefined && existsSync(link) ? link : join(runtimeDir(process.env, userId()), "vctx.sock");
 }
 
-/** @param {Record<string, string | undefined>} environment @param {number} user */
-function stateDir(environment, user) {
+/** @param {Record<string, string | undefined>} environment */
+function dataDir(environment) {
   const { XDG_STATE_HOME: stated = "", HOME: home = "" } = environment;
   if (isAbsolute(stated)) return join(stated, "vctx");
-  return isAbsolute(home) ? join(home, ".local/state/vctx") : `/var/tmp/vctx-${user}`;
+  return isAbsolute(home) ? join(home, ".local/state/vctx") : undefined;
 }
 
 /** @param {Record<string, string | undefined>} environment @param {number} user */

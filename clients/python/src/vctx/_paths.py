@@ -16,8 +16,10 @@ def default_socket() -> Path:
 
     That is `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
     """
-    link = _state_dir(os.environ, _user_id()) / "server.sock"
-    return link if _answers(link) else _runtime_dir(os.environ, _user_id()) / "vctx.sock"
+    data = _data_dir(os.environ)
+    if data is not None and _answers(data / "server.sock"):
+        return data / "server.sock"
+    return _runtime_dir(os.environ, _user_id()) / "vctx.sock"
 
 
 def _answers(path: Path) -> bool:
@@ -29,12 +31,12 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def _state_dir(environment: Mapping[str, str], user: int) -> Path:
+def _data_dir(environment: Mapping[str, str]) -> Path | None:
     for name, below in (("XDG_STATE_HOME", "vctx"), ("HOME", ".local/state/vctx")):
         stated = environment.get(name, "")
         if os.path.isabs(stated):
             return Path(stated) / below
-    return Path(f"/var/tmp/vctx-{user}")
+    return None
 
 
 def _runtime_dir(environment: Mapping[str, str], user: int) -> Path:
