@@ -50,13 +50,18 @@ impl ModelRequest<'_> {
     }
 }
 
-/// Refuses options of chat completions that would change the answer but that the API does not have.
+/// Refuses options of chat completions that would change the answer but that the API does not have,
+/// and the absence of an option that the API needs.
 pub fn check_options(api: ModelApi, options: &Map<String, Value>) -> Result<()> {
     let known: &[&str] = match api {
         ModelApi::Chat => return Ok(()),
         ModelApi::Responses => responses::OPTIONS,
         ModelApi::Messages => messages::OPTIONS,
     };
+    if api == ModelApi::Messages && tokens_max(options).is_none() {
+        let text = "the messages API of the model needs it: name the most tokens of an answer";
+        return Err(Error::argument("options.max_tokens", text));
+    }
     let asks = |value: &Value| !value.is_null();
     match options.iter().find(|(name, value)| !known.contains(&name.as_str()) && asks(value)) {
         None => Ok(()),
@@ -95,7 +100,9 @@ mod tests {
 
     #[test]
     fn options_that_an_api_lacks_are_refused_by_name() {
-        let options = |name: &str| Map::from_iter([(name.to_owned(), json!(1))]);
+        let options = |name: &str| {
+            Map::from_iter([("max_tokens".to_owned(), json!(9)), (name.to_owned(), json!(1))])
+        };
         for (api, name, is_known) in [
             (ModelApi::Chat, "seed", true),
             (ModelApi::Responses, "temperature", true),
@@ -108,6 +115,7 @@ mod tests {
             assert_eq!(checked.is_ok(), is_known, "{api:?} {name}");
         }
         let absent = Map::from_iter([("seed".to_owned(), Value::Null)]);
-        assert!(check_options(ModelApi::Messages, &absent).is_ok());
+        assert!(check_options(ModelApi::Responses, &absent).is_ok());
+        assert!(check_options(ModelApi::Messages, &Map::new()).is_err(), "without max_tokens");
     }
 }
