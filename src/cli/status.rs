@@ -114,7 +114,7 @@ pub async fn stop(asked: Stop) -> Result<(), Failure> {
     output::told(asked.json, &told, |_| format!("stopped the server with the pid {pid}"))
 }
 
-/// Returns whether a process runs. A process that has ended is kept as a zombie (state `Z`, proc(5))
+/// Returns whether a process runs. A process that has ended stays a zombie (state `Z`, proc(5))
 /// until its parent asks for its end.
 fn is_running(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
