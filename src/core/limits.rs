@@ -45,6 +45,8 @@ pub const BLOCKS_MAX: usize = 64;
 pub const VIEW_LINES_MAX: usize = 999_999;
 /// Maximum number of entries in one call to `write_recall`.
 pub const RECALL_ENTRIES_MAX: usize = 256;
+/// Maximum number of messages in one call that appends several.
+pub const APPENDED_MAX: usize = 256;
 /// Maximum number of tool calls in one message.
 pub const TOOL_CALLS_MAX: usize = 128;
 /// Smallest value of the setting `summary.batch_messages`.

@@ -13,6 +13,7 @@ use vctx_core::window::tokens;
 use super::world::World;
 use crate::share;
 
+mod appended;
 mod blocks;
 mod captured;
 mod chains;

@@ -257,7 +257,7 @@ impl Command for AppendFifo {
         }
         let mut draft = ctx.draft();
         if let Some(id) = &parts.tool_call_id {
-            draft.pair(id, ctx.answers)?;
+            draft.pair(id, "message.tool_call_id", ctx.answers)?;
         }
         let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
         if let Some(place) = &self.place {

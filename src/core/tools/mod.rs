@@ -5,6 +5,7 @@
 mod list;
 
 mod append_fifo;
+mod append_messages;
 mod archive_page;
 mod branch_agent;
 mod bury_chain;
@@ -55,6 +56,7 @@ use crate::error::Result;
 use crate::policy::{Ctx, Depends, Step, Stop};
 
 pub use append_fifo::AppendFifo;
+pub use append_messages::AppendMessages;
 pub use branch_agent::branch_core;
 pub use bury_chain::BuryChain;
 pub use edit_core::{EditCore, ViewCore};
@@ -90,6 +92,7 @@ list! {
         trace_memory::TraceMemory,
     }
     commands {
+        append_messages::AppendMessages,
         post_event::PostEvent,
         patch_agent::PatchAgent,
         bury_chain::BuryChain,

@@ -18,8 +18,8 @@ use vctx_core::error::{Error, Result};
 use vctx_core::ledger::note::Head;
 use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use vctx_core::tools::{
-    Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool, decode_as,
-    told_answer,
+    AppendMessages, Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool,
+    decode_as, told_answer,
 };
 use vctx_core::trust::{Follow, TraceQuery};
 
@@ -79,6 +79,11 @@ pub(super) async fn remove_document(caller: Caller, _body: Body) -> Result<Respo
     ]);
     let decode = |map| understood(Tool::IngestArchival.spec().name, map);
     Ok(with_etag(StatusCode::OK, &called(&caller, arguments, decode).await?))
+}
+
+pub(super) async fn append(caller: Caller, body: Body) -> Result<Response> {
+    let decode = |map| Ok(Call::from(decode_as::<AppendMessages>(map)?.checked()?).into());
+    call(&caller, body, decode).await
 }
 
 pub(super) async fn post_event(caller: Caller, body: Body) -> Result<Response> {

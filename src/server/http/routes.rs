@@ -32,7 +32,7 @@ use vctx_core::limits::{
 };
 use vctx_core::openai::{DropinSettings, chat_options, responses_options};
 use vctx_core::tools::{
-    Access, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
+    Access, AppendMessages, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
 };
 use vctx_core::trust::Follow;
 
@@ -88,6 +88,8 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1)
             .query("originals", "whether messages in quarantine have their texts, with which their digests can be computed", json!({"type": "boolean"})),
+        Route::write(Method::POST, "/v1/agents/{agent}/messages", "Append messages to the queue in one write: as many as fit into the part of the window that an eviction leaves; `rest` counts the others", agents::append)
+            .body_of::<AppendMessages>().access(Access::Post),
         Route::read("/v1/ledgers", "The public key of the server's checkpoints, and the agents that have a signed ledger but are not in the database", agents::ledgers),
         Route::read("/v1/agents/{agent}/ledger", "All rows of an agent, compared with the digests in its ledger", agents::ledger)
             .query("signed", "whether the answer contains a signed head of the ledger", json!({"type": "boolean"}))

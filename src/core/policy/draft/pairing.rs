@@ -20,8 +20,9 @@ const CALL_LOOK_SEQS: u64 = 4_096;
 impl Draft<'_> {
     /// Checks that a result's call exists, before the result is appended. The result is accepted
     /// even if the call has left the queue or already has a result. The result is refused if no
-    /// call ever had the id. If the whole log could not be searched, the result is accepted.
-    pub fn pair(&mut self, id: &str, answers: &Answers) -> Result<(), Stop> {
+    /// call ever had the id; `field` names the argument with the id in this error. If the whole log
+    /// could not be searched, the result is accepted.
+    pub fn pair(&mut self, id: &str, field: &str, answers: &Answers) -> Result<(), Stop> {
         if self.open_place(id).is_some() {
             return Ok(());
         }
@@ -37,15 +38,23 @@ impl Draft<'_> {
         let text = format!(
             "no call `{id}` was made here: append the assistant's message with its tool_calls before the result"
         );
-        Err(Error::argument("message.tool_call_id", text).into())
+        Err(Error::argument(field, text).into())
     }
 
     /// Determines the open calls before the server appends the result of the current call to the
     /// queue (a captured result). A captured result is never refused, because its call has already
     /// taken effect.
     pub(super) fn pair_captured(&mut self, answers: &Answers) -> Result<(), Stop> {
-        let captured = matches!(self.around.capture, Some(Capture::Result { .. }));
-        if !captured || self.after.open_calls.is_some() {
+        if !matches!(self.around.capture, Some(Capture::Result { .. })) {
+            return Ok(());
+        }
+        self.know_open_calls(answers)
+    }
+
+    /// Determines the open calls before the change appends calls and results, if the core has no
+    /// list of them.
+    pub fn know_open_calls(&mut self, answers: &Answers) -> Result<(), Stop> {
+        if self.after.open_calls.is_some() {
             return Ok(());
         }
         let places = answers.calls(|| self.look())?;
