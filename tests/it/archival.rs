@@ -58,6 +58,44 @@ async fn stage() -> (Home, crate::home::Process, Database, Agent) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_ingest_of_the_stored_document_changes_nothing() {
+    let (_home, _server, database, ada) = stage().await;
+    let tides = json!({"doc_id": "tides.md", "document": "Low tide. High tide."});
+    let first = ingest(&ada, &tides, "").await.ok();
+    let rows = || async { database.rows("FOR d IN archival_docs RETURN d", json!({})).await };
+    let (stored, state) = (rows().await, ada.state().await);
+    let stale = first["agent_rev"].as_str().expect("a revision");
+    for revision in ["", "*", first["_rev"].as_str().expect("a revision"), stale] {
+        let again = ingest(&ada, &tides, revision).await.ok();
+        assert_eq!(again["result"]["unchanged"], true, "{revision}: {again}");
+        assert_eq!(again["_rev"], first["_rev"]);
+        assert_eq!((&again["result"]["inserted"], &again["replayed"]), (&json!(0), &json!(false)));
+    }
+    assert_eq!((rows().await, ada.state().await), (stored, state));
+    let told = "Unchanged: it is already archived.";
+    let captured =
+        json!({"doc_id": "tides.md", "document": "Low tide. High tide.", "capture": true});
+    let result = ingest(&ada, &captured, "*").await.ok();
+    assert_eq!(result["result"]["unchanged"], true);
+    let last = ada.messages().await.pop().expect("a message");
+    assert!(last["content"].as_str().is_some_and(|text| text.starts_with(told)), "{last}");
+
+    // Every argument counts, not only the text.
+    for change in [
+        json!({"document": "Low tide. High tide!"}),
+        json!({"provenance": {"source": "almanac"}}),
+        json!({"splitter": {"by": "sentence"}}),
+    ] {
+        let mut other = tides.clone();
+        other.as_object_mut().expect("an object").extend(change.as_object().cloned().expect("one"));
+        ingest(&ada, &other, "").await.refused(412, "REVISION_STALE");
+        assert_eq!(ingest(&ada, &other, "*").await.ok()["result"]["replaced"], 1, "{other}");
+    }
+    ingest(&ada, &json!({"doc_id": "tides.md", "delete": true}), "*").await.ok();
+    assert_eq!(ingest(&ada, &tides, "").await.ok()["result"]["inserted"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_document_goes_in_whole_with_everything_that_describes_it() {
     let (_home, _server, database, ada) = stage().await;
     let before = ada.state().await;
@@ -198,7 +236,8 @@ async fn a_document_is_replaced_whole_by_whoever_knows_its_revision() {
     let (_home, _server, database, ada) = stage().await;
     let first = ingest(&ada, &offer("d", json!({})), "").await.ok();
     let revision = first["_rev"].as_str().expect("a revision").to_owned();
-    let problem = ingest(&ada, &offer("d", json!({})), "").await.refused(412, "REVISION_STALE");
+    let other = offer("d", json!({"provenance": {"source": "harbour"}}));
+    let problem = ingest(&ada, &other, "").await.refused(412, "REVISION_STALE");
     assert_eq!(problem["_rev"], first["_rev"], "the document is there already");
     ingest(&ada, &offer("e", json!({})), &revision).await.refused(412, "REVISION_STALE");
 

@@ -186,6 +186,10 @@ pub struct Manifest {
     pub embedded: u64,
     /// Source of the document.
     pub provenance: Map<String, Value>,
+    /// Digest of the arguments of the last ingest, by which an ingest of the same document is
+    /// recognized; `None` for a document that came in parts or was stored by an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_digest: Option<String>,
     /// Time of the first ingest.
     pub created_at: String,
     /// Time of the last ingest.

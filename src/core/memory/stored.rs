@@ -217,7 +217,7 @@ const GROUPS: &[Group] = &[
         .stays(),
     Group::figures("archival_manifests", "_key dimension embedded metric").stays(),
     Group::owner("archival_manifests", "agent_id"),
-    Group::figures("archival_manifests", "chunks created_at revision salt updated_at"),
+    Group::figures("archival_manifests", "chunks content_digest created_at revision salt updated_at"),
     Group::text("archival_manifests", "doc_id late_chunking provenance", OF_MANIFEST).withheld(),
     Group::text("archival_manifests", "embedding_version model_id", OF_MANIFEST).stays(),
     Group::figures("archival_docs", "_key dimension metric tainted_key").stays(),

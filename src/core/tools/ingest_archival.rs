@@ -20,6 +20,7 @@ use crate::memory::archive::{
     ChunkLinks, Fate, Ingest, Manifest, Metric, Passage, VectorSetting, derived, manifest_key,
     passage_key,
 };
+use crate::memory::receipt::{canonical_json, sha256};
 use crate::policy::{Answers, ArchiveAnswer, Ctx, Depends, Question, Step, Stop, Surroundings};
 use crate::text::lexical;
 use crate::tools::limits::DERIVED_MAX;
@@ -106,6 +107,9 @@ impl Arguments for IngestArchival {
             ("vector_index_used", "boolean", "whether a search finds them through the index"),
         ],
         told: |result| match result.get("inserted").and_then(Value::as_u64) {
+            _ if result.contains_key("unchanged") => {
+                "Unchanged: it is already archived.".to_owned()
+            }
             Some(inserted) => format!("Archived {}.", told::counted(inserted, "passage")),
             None => "Removed.".to_owned(),
         },
@@ -123,6 +127,17 @@ impl Command for IngestArchival {
 
     fn depends(&self) -> Depends {
         Depends::Manifest
+    }
+
+    /// Hashes the arguments of the call. A part has no digest, because one call knows only a part
+    /// of the document.
+    fn document_digest(&self) -> Option<String> {
+        if self.delete || self.part.is_some() || self.staged.is_some() {
+            return None;
+        }
+        let splitter = self.splits().then(|| self.splitter.clone().unwrap_or_default());
+        let arguments = serde_json::to_value(Self { splitter, ..self.clone() }).ok()?;
+        Some(sha256(&canonical_json(&arguments)))
     }
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
@@ -143,6 +158,9 @@ impl Command for IngestArchival {
         }
         if self.delete {
             return self.remove(ctx, archive);
+        }
+        if let Some(same) = archive.manifest.as_ref().filter(|stored| self.is_stored_as(stored)) {
+            return self.unchanged(ctx, archive, same);
         }
         let own = own_embedder(archive.setting.as_ref(), ctx.around);
         let setting = self.setting(archive.setting.as_ref(), own, ctx.around)?;
@@ -201,6 +219,32 @@ impl IngestArchival {
         let offered: Vec<&[f64]> = samples.iter().map(|at| &embeddings[*at][..]).collect();
         chunk::check_alone(&offered[..alone.len().min(offered.len())], alone)
             .map_err(|naive| self.refused(&naive).into())
+    }
+
+    /// Whether the stored document was made from the same arguments.
+    fn is_stored_as(&self, stored: &Manifest) -> bool {
+        stored.content_digest.is_some() && stored.content_digest == self.document_digest()
+    }
+
+    /// Answers an ingest of the stored document, which writes nothing unless the answer itself goes
+    /// into the queue.
+    fn unchanged(
+        &self,
+        ctx: &Ctx<'_>,
+        archive: &ArchiveAnswer,
+        stored: &Manifest,
+    ) -> Result<Step, Stop> {
+        let mut result = Map::new();
+        result.insert("doc_id".into(), self.doc_id.as_str().into());
+        result.insert("unchanged".into(), true.into());
+        result.insert("inserted".into(), 0.into());
+        result.insert("replaced".into(), 0.into());
+        result.insert("_rev".into(), stored.revision.as_str().into());
+        result.insert("vector_index_used".into(), archive.index_ready.into());
+        match ctx.around.capture.is_some() || ctx.around.wording.is_some() {
+            true => ctx.finish(ctx.draft(), result),
+            false => Ok(Step::Read(result)),
+        }
     }
 
     /// Removes the document with its chunks, vectors and edges.
@@ -360,6 +404,7 @@ impl IngestArchival {
             model_id: setting.model_id.clone(),
             late_chunking,
             provenance: owned(&ctx.core.agent_id, self.provenance.as_ref(), None),
+            content_digest: self.document_digest(),
             embedded: numbers.last().copied().unwrap_or(setting.number),
             created_at: old.map_or_else(|| now.clone(), |m| m.created_at.clone()),
             updated_at: now,

@@ -88,6 +88,11 @@ macro_rules! list {
                 match self { $(Self::$name(call) => call.depends(),)* }
             }
 
+            /// Returns the digest of the document that the call stores, if it stores one.
+            pub fn document_digest(&self) -> Option<String> {
+                match self { $(Self::$name(call) => call.document_digest(),)* }
+            }
+
             /// Whether the call requests the model's next inference (a heartbeat).
             pub fn beats(&self) -> bool {
                 match self { $(Self::$name(call) => call.beats(),)* }

@@ -79,6 +79,12 @@ pub(super) trait Command {
         Depends::Queue
     }
 
+    /// Returns the digest of the document that the call stores, if it stores one. A stored document
+    /// with the same digest stays as it is, whatever revision the caller builds on.
+    fn document_digest(&self) -> Option<String> {
+        None
+    }
+
     /// Whether the call requests the model's next inference (a heartbeat).
     fn beats(&self) -> bool {
         false

@@ -318,9 +318,10 @@ impl<'a> Run<'a> {
         Err(curious())
     }
 
-    /// Refuses an ingest if the document has changed since the caller read it. A concurrent ingest
-    /// after this check makes the write fail, since every ingest changes the core's revision and
-    /// the core was read before the document.
+    /// Refuses an ingest if the document has changed since the caller read it, unless the stored
+    /// document is the one that the call would store. A concurrent ingest after this check makes
+    /// the write fail, since every ingest changes the core's revision and the core was read before
+    /// the document.
     fn check_manifest(&self, answers: &Answers) -> Result<()> {
         let Some(archive) = &answers.archive else { return Ok(()) };
         let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
@@ -329,7 +330,11 @@ impl<'a> Run<'a> {
             Some(Guard::Rev(rev)) => now == Some(rev),
             Some(Guard::Absent) => now.is_none(),
         };
-        if holds {
+        let is_stored = || {
+            let digest = archive.manifest.as_ref().and_then(|m| m.content_digest.as_ref());
+            digest.is_some() && digest == self.request.call.document_digest().as_ref()
+        };
+        if holds || is_stored() {
             return Ok(());
         }
         let message = match now {
