@@ -61,6 +61,7 @@ fn of_core(core: &Core) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("result".into(), Value::Null);
     map.insert("_rev".into(), Value::Null);
+    map.insert("version".into(), core.version.into());
     map.insert("token_estimate".into(), 0.into());
     map.insert("tokens".into(), json!(now));
     map.insert("pressure".into(), json!(pressure(&core.token_budget, now.occupancy)));

@@ -10,6 +10,8 @@ use vctx_core::tools::told_refusal;
 
 /// Header with the agent's revision of an answer in text.
 const AGENT_REV: HeaderName = HeaderName::from_static("x-vctx-agent-rev");
+/// Header with the memory's version of an answer in text.
+const VERSION: HeaderName = HeaderName::from_static("x-vctx-version");
 /// Header with the code of an error in text.
 const ERROR: HeaderName = HeaderName::from_static("x-vctx-error");
 
@@ -35,12 +37,16 @@ pub(super) fn with_etag(status: StatusCode, body: &Value) -> Response {
 }
 
 /// Returns an answer as the text that a model reads, with the answer's revision as `ETag`. The
-/// header `X-Vctx-Agent-Rev` has the agent's revision if the answer's revision is a document's.
+/// header `X-Vctx-Agent-Rev` has the agent's revision if the answer's revision is a document's, and
+/// `X-Vctx-Version` the memory's version.
 pub(super) fn told(text: String, answer: &Value) -> Response {
     let mut response = with_etag(StatusCode::OK, answer);
     let rev = answer["agent_rev"].as_str().and_then(|rev| HeaderValue::from_str(rev).ok());
     if let Some(rev) = rev {
         response.headers_mut().insert(AGENT_REV, rev);
+    }
+    if let Some(version) = answer["version"].as_u64() {
+        response.headers_mut().insert(VERSION, version.into());
     }
     as_text(response, text)
 }
