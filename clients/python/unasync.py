@@ -11,14 +11,16 @@ WORDS = [
     (r'"""The calls of the server, for asyncio\. `_client\.py` is made from this file by `unasync\.py`\."""',
      '"""The calls of the server. Made from `_async_client.py` by `unasync.py`; change that one."""'),
     (r"\bAsync(Client|Agent|Transport)\b", r"\1"),
-    (r"\bAsyncGenerator, AsyncIterator, Callable, Mapping, Sequence\b", "Callable, Generator, Iterator, Mapping, Sequence"),
+    (r"\bAsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence\b", "Callable, Generator, Iterable, Iterator, Mapping, Sequence"),
     (r"\bAsyncGenerator\[(.*), None\]", r"Generator[\1, None, None]"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\basync (def|for|with)\b", r"\1"),
+    (r"\baclosing, asynccontextmanager\b", "closing, contextmanager"),
+    (r"\basynccontextmanager\b", "contextmanager"),
     (r"\baclosing\b", "closing"),
     (r"\bawait ", ""),
-]  
+]
 
 
 def made() -> str:

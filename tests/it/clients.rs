@@ -70,6 +70,7 @@ fn the_typescript_client_drives_every_path() {
         "--test",
         "tests/contract.test.js",
         "tests/examples.test.js",
+        "tests/lasting.test.js",
         "tests/wire.test.js",
     ]);
     tests.current_dir(clients("typescript"));

@@ -24,12 +24,15 @@ class Server:
         self.socket, self.model_socket = self.home / "vctx.sock", self.home / "model.sock"
         script = ROOT / "clients/examples/harbour.jsonl"
         self._processes = [self._start("scripted-model", "--socket", self.model_socket, "--script", script)]
-        self._processes.append(self._start("serve", "--socket", self.socket, "--data-dir", self.home / "data"))
+        self._processes.append(self._serve())
         until = time.monotonic() + READY_S_MAX
         while not self.model_socket.exists() or not self._ready():
             if time.monotonic() > until:
                 raise AssertionError(f"{self.program} does not serve")
             time.sleep(LOOK_S)
+
+    def _serve(self) -> "subprocess.Popen[bytes]":
+        return self._start("serve", "--socket", self.socket, "--data-dir", self.home / "data")
 
     def _start(self, *arguments: object) -> "subprocess.Popen[bytes]":
         model = {"VCTX_CHAT__SOCKET": str(self.model_socket), "VCTX_CHAT__MODEL": "scripted"}
@@ -43,6 +46,12 @@ class Server:
                 return bool(client.readyz())
             except vctx.Problem:
                 return False
+
+    def kill(self) -> None:
+        """Kills the server as a power failure would, and starts it again; does not wait until it is ready."""
+        self._processes[-1].kill()
+        self._processes[-1].wait()
+        self._processes[-1] = self._serve()
 
     def verify(self) -> None:
         """Fails unless every agent's memory verifies."""

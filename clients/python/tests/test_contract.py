@@ -125,10 +125,11 @@ class Contract(unittest.TestCase):
 
         said = ada.append_fifo("The boat lies at pier 4.", name="Bea", said_at="2026-05-01")
         self.assertEqual(said["receipt"]["seq"], 1)
+        self.assertEqual([row["seq"] for row in ada.append_messages(["Pier 5, then."])], [2])
         stored = ada.store_core("human", "Likes tea.", pinned=True)
         self.assertEqual(stored["result"]["block_id"], "human")
         self.assertEqual(ada.fetch_core("human")["result"]["content"], "Likes tea.")
-        self.assertEqual(ada.evict_fifo(0)["result"]["evicted_count"], 1)
+        self.assertEqual(ada.evict_fifo(0)["result"]["evicted_count"], 2)
         written = ada.write_recall(["Sails by May.", {"content": "Paint by June.", "role": "user"}])
         self.assertEqual(len(written["result"]["inserted_ids"]), 2)
         found = ada.search_recall("boat pier", rehydrate=False)["result"]
@@ -348,6 +349,7 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             await ada.state()
             await ada.patch(system="You are Ada.")
             await ada.append_fifo("The boat lies at pier 4.")
+            await ada.append_messages(["Pier 5, then."])
             await ada.store_core("human", "Likes tea.")
             await ada.fetch_core("human")
             await ada.evict_fifo(0)

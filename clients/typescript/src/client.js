@@ -1,11 +1,12 @@
 /** The calls of the server. */
 
+import { Lost } from "./lost.js";
 import { defaultSocket } from "./paths.js";
-import { Problem, Refused, RevisionStale, Unanswered } from "./problems.js";
-import { BUILDS_ON_NOTHING, Seen } from "./seen.js";
+import { AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered } from "./problems.js";
+import { BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen } from "./seen.js";
 import { Transport } from "./transport.js";
-import { ATTEMPTS_MAX, Events, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs } from "./wire.js";
-import { request, told, understood, understoodText, withQuery } from "./wire.js";
+import { ANY, APPENDED_MAX, Events, FIRST_PATIENCE_MS, PATIENCE_MS, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey } from "./wire.js";
+import { isLost, mayRepeat, nextPage, pauseMs, request, told, understood, understoodText, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -14,16 +15,20 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * A server at its socket; connects with the first call. A call is sent again, with the same key, when the connection failed or the
- * server was busy; everything else is thrown immediately.
+ * server was busy, for `patienceMs` after the first failure (for a second if no call of this client ever had an answer); everything
+ * else is thrown immediately. A writing call without an answer is remembered for ten minutes: the same call is its repetition.
  */
 export class Client {
-  #attemptsMax;
+  #patienceMs;
   #label;
+  #hasMet = false;
+  /** @internal */
+  lost = new Lost();
 
   /** @param {string} [socket] where the server listens; where the command line looks unless given @param {t.Options} [options] */
-  constructor(socket = defaultSocket(), { timeoutMs = TIMEOUT_MS, attemptsMax = ATTEMPTS_MAX, label } = {}) {
+  constructor(socket = defaultSocket(), { timeoutMs = TIMEOUT_MS, patienceMs = PATIENCE_MS, label } = {}) {
     this.socket = socket;
-    this.#attemptsMax = Math.max(attemptsMax, 1);
+    this.#patienceMs = patienceMs;
     this.#label = label;
     /** @internal */
     this.transport = new Transport(socket, timeoutMs);
@@ -50,9 +55,26 @@ export class Client {
     return agent;
   }
 
-  /** A page of the agents by name; `after` is `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<{agents: t.Json[], next: string | null}>} */
-  agents({ after, limit } = {}) {
-    return this.json("GET", withQuery("/v1/agents", { after, limit }));
+  /** Creates an agent; an agent that exists keeps its memory and gets the settings that are given here. @param {string} name @param {t.NewAgent} configuration */
+  async getOrCreate(name, configuration) {
+    const agent = new Agent(this, name);
+    try {
+      await agent.create(configuration);
+    } catch (problem) {
+      if (!(problem instanceof AgentExists)) throw problem;
+      await agent.patch(configuration);
+    }
+    return agent;
+  }
+
+  /** A page of the agents by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+  agents(start, limit) {
+    return this.json("GET", withQuery("/v1/agents", { after: start, limit }));
+  }
+
+  /** All agents by name, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  async *allAgents() {
+    yield* walk((start) => this.agents(start), "agents", "next", "");
   }
 
   /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
@@ -153,23 +175,71 @@ export class Client {
   }
 
   /**
-   * A call with its attempts; used by the handles.
+   * A call that a repetition cannot double; used by the handles.
+   *
+   * @internal
+   * @param {string} method @param {string} path @param {unknown} [body] @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {Promise<any>}
+   */
+  json(method, path, body, { signal, timeoutMs } = {}) {
+    return this.#patiently(request(method, path, body, { label: this.#label }), understood, signal, timeoutMs);
+  }
+
+  /**
+   * A call with a key; without one it gets that of the same call that had no answer, or a fresh one. Used by the handles.
    *
    * @internal
    * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write & {text?: boolean}} [write] @returns {Promise<any>}
    */
-  async json(method, path, body, { key, rev, signal, timeoutMs, text = false } = {}) {
-    const accept = text ? "text/plain" : "application/json";
-    const sent = request(method, path, body, { key, rev, label: this.#label, accept });
-    const read = text ? understoodText : understood;
+  async write(method, path, body, { key: given, rev, signal, timeoutMs, text = false } = {}) {
+    const content = body === undefined ? "" : JSON.stringify(body);
+    const key = given ?? this.lost.take(method, path, content) ?? freshKey();
+    const sent = request(method, path, body, { key, rev, label: this.#label, accept: text ? "text/plain" : "application/json" });
+    try {
+      const answer = await this.#patiently(sent, text ? understoodText : understood, signal, timeoutMs);
+      this.lost.settled(key);
+      return answer;
+    } catch (problem) {
+      if (problem instanceof Problem) problem.key = key;
+      if (isLost(problem)) this.lost.note(method, path, content, key, rev);
+      else this.lost.settled(key);
+      throw problem;
+    }
+  }
+
+  /**
+   * The answer to a call that had none; undefined if it had no effect and can have none any more, since its revision is outdated.
+   *
+   * @internal
+   * @param {import("./lost.js").LostCall} lost @returns {Promise<any>}
+   */
+  async lookUp({ method, path, body, key, rev }) {
+    const sent = request(method, path, body === "" ? undefined : JSON.parse(body), { key, rev, label: this.#label });
+    try {
+      const answer = await this.#patiently(sent, understood);
+      this.lost.settled(key);
+      return answer;
+    } catch (problem) {
+      if (!(problem instanceof Refused)) throw problem;
+      if (!isLost(problem)) this.lost.settled(key);
+      return undefined;
+    }
+  }
+
+  /** @param {import("./wire.js").Sent} sent @param {(answer: import("./wire.js").Answer) => any} read @param {AbortSignal} [signal] @param {number} [timeoutMs] */
+  async #patiently(sent, read, signal, timeoutMs) {
+    /** @type {number | undefined} */
+    let until;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return read(await this.transport.send(sent, signal, timeoutMs));
+        const answer = await this.transport.send(sent, signal, timeoutMs);
+        this.#hasMet = true;
+        return read(answer);
       } catch (problem) {
-        if (!(problem instanceof Problem)) throw problem;
-        problem.key = key;
-        if (attempt >= this.#attemptsMax || !mayRepeat(problem)) throw problem;
-        await sleep(pauseMs(attempt, problem.retryAfterS));
+        if (!(problem instanceof Problem) || !mayRepeat(problem)) throw problem;
+        const pause = pauseMs(attempt, problem.retryAfterS);
+        until ??= performance.now() + (this.#hasMet ? this.#patienceMs : Math.min(this.#patienceMs, FIRST_PATIENCE_MS));
+        if (performance.now() + pause > until) throw problem;
+        await sleep(pause);
       }
     }
   }
@@ -186,8 +256,9 @@ function objectOf(text) {
 }
 
 /**
- * One agent's memory. A writing call builds on the revision of the last answer about its subject; if another caller changed it since,
- * the call fails with `RevisionStale`, and `state()` reads it again.
+ * One agent's memory. A call that appends or changes settings builds on any revision; a call that writes a block or a document builds on
+ * the last answer that showed it. If another caller changed that block or document since, the call fails with `RevisionStale`, and
+ * `state()` reads it again.
  */
 export class Agent {
   #client;
@@ -203,7 +274,7 @@ export class Agent {
 
   /** Revision of the memory in the last answer. */
   get rev() {
-    return this.#seen.memory;
+    return this.#seen.memory?.rev;
   }
 
   /** Creates the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
@@ -218,8 +289,7 @@ export class Agent {
 
   /** Changes window, system text, encoding or limits of heartbeats; what is absent stays. @param {t.AgentPatch} change @param {t.Write} [write] @returns {Promise<t.State>} */
   async patch(change, write = {}) {
-    const rev = write.rev ?? (await this.#newest());
-    return this.#shown(await this.#client.json("PATCH", this.#path, change, { ...write, key: write.key ?? freshKey(), rev }));
+    return this.#shown(await this.#client.write("PATCH", this.#path, change, { ...write, rev: write.rev ?? ANY }));
   }
 
   /**
@@ -255,13 +325,44 @@ export class Agent {
 
   /** @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured & {text?: boolean}} write @returns {Promise<any>} */
   async #called(tool, given, { capture, ...write }) {
-    let rev = write.rev;
-    if (rev === undefined && !BUILDS_ON_NOTHING.has(tool)) rev = this.#seen.builtOn(tool, given) ?? (await this.#newest());
     const path = `${this.#path}/tools/${encodeURIComponent(tool)}`;
     const body = { ...given, capture: typeof capture === "string" ? { tool_call_id: capture } : capture };
-    const answer = await this.#client.json("POST", path, body, { ...write, key: write.key ?? freshKey(), rev });
+    const rev = write.rev ?? (await this.#builtOn(tool, given));
+    let answer;
+    try {
+      answer = await this.#client.write("POST", path, body, { ...write, rev });
+    } catch (problem) {
+      const mayCatchUp = write.rev === undefined && problem instanceof RevisionStale;
+      if (!mayCatchUp || !(await this.#caughtUp(tool, given))) throw problem;
+      answer = await this.#client.write("POST", path, body, { ...write, key: problem.key, rev: this.#seen.builtOn(tool, given) });
+    }
     this.#seen.tool(tool, given, answer);
     return answer;
+  }
+
+  /** The revision for a call whose caller gives none. @param {string} tool @param {Record<string, unknown>} given */
+  async #builtOn(tool, given) {
+    if (BUILDS_ON_NOTHING.has(tool)) return undefined;
+    if (BUILDS_ON_ANY.has(tool)) return ANY;
+    return this.#seen.builtOn(tool, given) ?? (await this.state())._rev;
+  }
+
+  /**
+   * Whether this handle's own writes, and no other caller's, made its revision outdated. The own writes are those whose answers were
+   * lost, which are looked up by their keys, and those after which the server has dropped the revision of a block from its list, so
+   * that the block itself is compared.
+   *
+   * @param {string} tool @param {Record<string, unknown>} given
+   */
+  async #caughtUp(tool, given) {
+    const before = this.#seen.builtOn(tool, given);
+    const tools = `${this.#path}/tools/`;
+    for (const lost of this.#client.lost.guarded(this.#path)) {
+      const answer = lost.path.startsWith(tools) ? await this.#client.lookUp(lost) : undefined;
+      if (answer !== undefined) this.#seen.tool(decodeURIComponent(lost.path.slice(tools.length)), JSON.parse(lost.body), answer);
+    }
+    if (this.#seen.builtOn(tool, given) !== before) return true;
+    return this.#seen.stillHolds(tool, given, await this.#client.json("GET", this.#path));
   }
 
   /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
@@ -283,6 +384,36 @@ export class Agent {
   appendFifo(content, role = "user", { cites, ...parts } = {}, write) {
     const message = Object.keys(parts).length === 0 ? content : { content, ...parts };
     return this.call("append_fifo", { message, role, cites }, write);
+  }
+
+  /**
+   * Appends messages in order, as few writes as their number and the window allow; a text is a user's message. Each write is atomic.
+   * After a failure, the same call goes on where it ended, and doubles nothing.
+   *
+   * @param {(string | t.NewMessage)[]} messages @param {t.Write} [write] @returns {Promise<t.AppendedMessage[]>}
+   */
+  async appendMessages(messages, { key: given, ...write } = {}) {
+    const rows = messages.map((one) => (typeof one === "string" ? { role: "user", content: one } : one));
+    const path = `${this.#path}/messages`;
+    const [content, { lost }] = [JSON.stringify(rows), this.#client];
+    const key = given ?? lost.take("*", path, content) ?? freshKey();
+    /** @type {t.AppendedMessage[]} */
+    const appended = [];
+    try {
+      while (appended.length < rows.length) {
+        const body = { messages: rows.slice(appended.length, appended.length + APPENDED_MAX) };
+        const answer = await this.#client.write("POST", path, body, { ...write, key: `${key}.${appended.length}` });
+        this.#seen.tool("append_messages", body, answer);
+        if (answer.result.appended.length === 0) throw new Garbled("no message was appended");
+        appended.push(...answer.result.appended);
+      }
+    } catch (problem) {
+      lost.note("*", path, content, key, undefined);
+      if (problem instanceof Problem) problem.key = key;
+      throw problem;
+    }
+    lost.settled(key);
+    return appended;
   }
 
   /** Moves the oldest messages into recall storage until the window holds at most `target_tokens`; the default is half of the window. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
@@ -318,7 +449,7 @@ export class Agent {
     const given = { doc_id: docId };
     const rev = write.rev ?? this.#seen.builtOn("ingest_archival", given);
     const path = `${this.#path}/archive/${encodeURIComponent(docId)}`;
-    const answer = await this.#client.json("DELETE", path, undefined, { ...write, key: write.key ?? freshKey(), rev });
+    const answer = await this.#client.write("DELETE", path, undefined, { ...write, rev });
     this.#seen.tool("ingest_archival", given, answer);
     return answer;
   }
@@ -336,7 +467,7 @@ export class Agent {
   /** Puts an event into the queue; `content` is a text, or JSON that is stored as text. Without a revision, any revision is accepted. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
   async postEvent(eventClass, content, more = {}, write = {}) {
     const body = { class: eventClass, content, ...more };
-    const answer = await this.#client.json("POST", `${this.#path}/events`, body, { ...write, key: write.key ?? freshKey() });
+    const answer = await this.#client.write("POST", `${this.#path}/events`, body, write);
     this.#seen.tool("post_event", body, answer);
     return answer;
   }
@@ -348,8 +479,7 @@ export class Agent {
    * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {Promise<t.RunEnd>}
    */
   run(said, how = {}, write = {}) {
-    const more = { timeoutMs: RUN_TIMEOUT_MS, ...write, key: write.key ?? freshKey() };
-    return this.#client.json("POST", `${this.#path}/runs`, { input: said, ...how }, more);
+    return this.#client.write("POST", `${this.#path}/runs`, { input: said, ...how }, { timeoutMs: RUN_TIMEOUT_MS, ...write });
   }
 
   /**
@@ -364,19 +494,19 @@ export class Agent {
 
   /** Renders the window as a request for a model (`request`, the text to send) and records it before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
   recordPrompt(asked, write = {}) {
-    return this.#client.json("POST", `${this.#path}/prompts`, asked, { ...write, key: write.key ?? freshKey() });
+    return this.#client.write("POST", `${this.#path}/prompts`, asked, write);
   }
 
   /** Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
   async recordAnswer(turn, said, write = {}) {
-    const answer = await this.#client.json("POST", `${this.#path}/prompts/${turn}/answer`, said, { ...write, key: write.key ?? freshKey() });
+    const answer = await this.#client.write("POST", `${this.#path}/prompts/${turn}/answer`, said, write);
     this.#seen.tool("record_answer", {}, answer);
     return answer;
   }
 
-  /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [fromTurn] @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
-  prompts(fromTurn = 1, limit) {
-    return this.#get("prompts", { from_turn: fromTurn, limit });
+  /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [start] `next_turn` of the previous page @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
+  prompts(start = 1, limit) {
+    return this.#get("prompts", { from_turn: start, limit });
   }
 
   /** A past prompt, reassembled byte by byte and checked against its digests. @param {number} turn @returns {Promise<t.Json>} */
@@ -391,8 +521,7 @@ export class Agent {
 
   /** Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
   async forget(what, write = {}) {
-    const guard = { ...write, key: write.key ?? freshKey(), rev: write.rev ?? "*" };
-    const manifest = await this.#client.json("POST", `${this.#path}/forget`, what, guard);
+    const manifest = await this.#client.write("POST", `${this.#path}/forget`, what, { ...write, rev: write.rev ?? ANY });
     if (!what.dry_run) this.#seen.forgotten();
     return manifest;
   }
@@ -427,9 +556,9 @@ export class Agent {
     return this.#client.json("GET", `${this.#path}/context`);
   }
 
-  /** The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
-  quarantine(page = {}) {
-    return this.#get("quarantine", page);
+  /** A page of the tainted items of the memory: positions, rules and lengths. @param {string} [start] `next` of the previous page @param {number} [limit] @returns {Promise<t.Json>} */
+  quarantine(start, limit) {
+    return this.#get("quarantine", { after: start, limit });
   }
 
   /** One tainted item with its text. @param {string} id @returns {Promise<t.Json>} */
@@ -440,7 +569,7 @@ export class Agent {
   /** Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
   async release(id, hold = false, write = {}) {
     const body = { id, hold };
-    const answer = await this.#client.json("POST", `${this.#path}/quarantine`, body, { ...write, key: write.key ?? freshKey() });
+    const answer = await this.#client.write("POST", `${this.#path}/quarantine`, body, write);
     this.#seen.tool("release_tainted", body, answer);
     return answer;
   }
@@ -455,14 +584,14 @@ export class Agent {
     return this.#get("conveyance", { of });
   }
 
-  /** A page of all messages ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
-  messages(fromSeq = 1, limit) {
-    return this.#get("messages", { from_seq: fromSeq, limit });
+  /** A page of all messages ever appended. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+  messages(start = 1, limit) {
+    return this.#get("messages", { from_seq: start, limit });
   }
 
-  /** A page of the memory's events: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
-  events(fromTs, limit) {
-    return this.#get("events", { from_ts: fromTs, limit });
+  /** A page of the memory's events: figures and ids, never text. @param {string} [start] `next_ts` of the previous page @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+  events(start, limit) {
+    return this.#get("events", { from_ts: start, limit });
   }
 
   /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */
@@ -475,39 +604,53 @@ export class Agent {
     return this.#client.json("POST", `${this.#path}/ledger`, { accept: "core", _rev: rev });
   }
 
-  /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
-  history(fromVersion = 1, limit) {
-    return this.#get("history", { from_version: fromVersion, limit });
+  /** A page of copies of system text, blocks and summary. @param {number} [start] `next_version` of the previous page @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
+  history(start = 1, limit) {
+    return this.#get("history", { from_version: start, limit });
   }
 
   /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
-  async *allMessages(fromSeq = 1) {
-    yield* walk((from) => this.messages(from), "messages", "next_seq", fromSeq);
+  async *allMessages(start = 1) {
+    yield* walk((from) => this.messages(from), "messages", "next_seq", start);
   }
 
   /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */
-  async *allEvents(fromTs = "") {
-    yield* walk((from) => this.events(from), "events", "next_ts", fromTs);
+  async *allEvents(start = "") {
+    yield* walk((from) => this.events(from), "events", "next_ts", start);
   }
 
   /** All copies of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
-  async *allVersions(fromVersion = 1) {
-    yield* walk((from) => this.history(from), "versions", "next_version", fromVersion);
+  async *allVersions(start = 1) {
+    yield* walk((from) => this.history(from), "versions", "next_version", start);
   }
 
   /** All prompts, page after page. @returns {AsyncGenerator<t.Json, void>} */
-  async *allPrompts(fromTurn = 1) {
-    yield* walk((from) => this.prompts(from), "prompts", "next_turn", fromTurn);
+  async *allPrompts(start = 1) {
+    yield* walk((from) => this.prompts(from), "prompts", "next_turn", start);
+  }
+
+  /** All tainted items, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  async *allQuarantined() {
+    yield* follow((start) => this.quarantine(start), "items", "next");
+  }
+
+  /** All results of `searchRecall`, page after page, without copies in the window. @param {string} query @param {t.RecallSearch} [how] @returns {AsyncGenerator<t.Json, void>} */
+  async *allFound(query, how = {}) {
+    const page = async (/** @type {string | undefined} */ page_token) =>
+      (await this.call("search_recall", { rehydrate: false, ...how, query, page_token })).result;
+    yield* follow(page, "results", "next_page_token");
+  }
+
+  /** All results of `searchArchival`, page after page. @param {string} queryText @param {t.ArchiveSearch} [how] @returns {AsyncGenerator<t.Json, void>} */
+  async *allPassages(queryText, how = {}) {
+    const page = async (/** @type {string | undefined} */ page_token) =>
+      (await this.call("search_archival", { ...how, query_text: queryText, page_token })).result;
+    yield* follow(page, "results", "next_page_token");
   }
 
   /** @param {string} what @param {Record<string, unknown>} query */
   #get(what, query) {
     return this.#client.json("GET", withQuery(`${this.#path}/${what}`, query));
-  }
-
-  /** The last seen revision; before the first answer, the current one. */
-  async #newest() {
-    return this.#seen.memory ?? (await this.state())._rev;
   }
 
   /** @param {t.State} state */
@@ -529,4 +672,15 @@ async function* walk(page, rows, next, first) {
     yield* found;
     from = following;
   }
+}
+
+/** @param {(start: string | undefined) => Promise<any>} page @param {string} rows @param {string} next */
+async function* follow(page, rows, next) {
+  /** @type {string | undefined} */
+  let start;
+  do {
+    const [found, following] = nextPage(await page(start), rows, next, start);
+    yield* found;
+    start = following;
+  } while (start !== undefined);
 }

@@ -95,8 +95,8 @@ export interface Forget {
 export interface Options {
   /** Milliseconds for one attempt; 30 000. */
   timeoutMs?: number;
-  /** Attempts of one call; 4. */
-  attemptsMax?: number;
+  /** Milliseconds for which a call is repeated after its first failure; 30 000, so that it outlasts a restart of the server. */
+  patienceMs?: number;
   /** Told to the server's audit rows. */
   label?: string;
 }
@@ -243,6 +243,7 @@ export interface Answer<Result = Json> {
   result: Result;
   _rev: string;
   agent_rev?: string;
+  version?: number;
   token_estimate: number;
   tokens: Tokens;
   pressure: "ok" | "warning" | "flush";
@@ -250,6 +251,23 @@ export interface Answer<Result = Json> {
   flush?: Json | null;
   receipt?: { seq: number; digest: string; chain: string };
   replayed: boolean;
+}
+
+/** One of several messages to append. */
+export interface NewMessage {
+  content: string;
+  role: Role;
+  name?: string;
+  tool_calls?: Json[];
+  tool_call_id?: string;
+  said_at?: string;
+}
+
+/** One of several messages that were appended. */
+export interface AppendedMessage {
+  message_id: string;
+  seq: number;
+  token_estimate: number;
 }
 
 export interface Stored {

@@ -3,14 +3,20 @@
 import { randomUUID } from "node:crypto";
 
 import { Conflict, EmbedderUnavailable, Garbled, NotReady, Overloaded, StoreUnavailable } from "./problems.js";
-import { Unanswered, Unreachable, refused } from "./problems.js";
+import { Problem, Unanswered, Unreachable, refused } from "./problems.js";
 
 /** Longest request and longest answer, in bytes. */
 export const REQUEST_BYTES_MAX = 64 << 20;
 export const ANSWER_BYTES_MAX = 64 << 20;
-/** Attempts of one call, and the pause before the second; it doubles with each attempt, plus a random part of up to a half. */
-export const ATTEMPTS_MAX = 4;
+/**
+ * Milliseconds for which a call is repeated after its first failure, long enough for a restart of the server; and the same before the
+ * client has had any answer, when probably no server runs.
+ */
+export const PATIENCE_MS = 30_000;
+export const FIRST_PATIENCE_MS = 1_000;
+/** The pause before the second attempt, and the longest one; it doubles with each attempt, plus a random part of up to a half. */
 const PAUSE_MS = 20;
+const PAUSE_MS_MAX = 500;
 /** Longest pause that a server may request before the next attempt. */
 const PAUSE_ASKED_MS_MAX = 2_000;
 /** Time for one attempt: an explicit eviction may wait for a model. */
@@ -20,6 +26,9 @@ export const RUN_TIMEOUT_MS = 600_000;
 /** Connections of one client that wait for their next call, and all of them. */
 export const IDLE_MAX = 8;
 export const CONNECTIONS_MAX = 64;
+
+/** Maximum number of messages in one call that appends several. */
+export const APPENDED_MAX = 256;
 
 /** The caller's explicit "any revision". */
 export const ANY = "*";
@@ -94,7 +103,8 @@ export function understoodText(answer) {
   if (answer.status < 200 || answer.status > 299) understood(answer);
   if (!isText(answer)) throw new Garbled("the answer is no text");
   const _rev = answer.headers.etag?.replaceAll('"', "");
-  const told = { text: answer.body.toString(), _rev };
+  const version = Number(answer.headers["x-vctx-version"] ?? NaN);
+  const told = { text: answer.body.toString(), _rev, version: Number.isInteger(version) ? version : undefined };
   const agentRev = answer.headers["x-vctx-agent-rev"];
   return agentRev === undefined ? told : { ...told, agent_rev: agentRev, result: { _rev } };
 }
@@ -141,8 +151,26 @@ export function mayRepeat(problem) {
 
 /** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */
 export function pauseMs(attempt, askedS = 0) {
-  const base = PAUSE_MS * 2 ** (Math.min(attempt, 6) - 1);
+  const base = Math.min(PAUSE_MS * 2 ** (Math.min(attempt, 16) - 1), PAUSE_MS_MAX);
   return Math.max(base + (Math.random() * base) / 2, Math.min(askedS * 1000, PAUSE_ASKED_MS_MAX));
+}
+
+/** Whether a call with this failure may have had its effect, or can have it later. @param {unknown} problem */
+export function isLost(problem) {
+  return !(problem instanceof Problem) || problem.passing || (problem.status ?? 0) >= 500;
+}
+
+/**
+ * Rows of a page and the opaque name of the next page; a page that leads to itself is refused, so that every walk ends.
+ *
+ * @param {any} page @param {string} rows @param {string} next @param {string | undefined} since
+ * @returns {[any[], string | undefined]}
+ */
+export function nextPage(page, rows, next, since) {
+  const [found, following] = [page[rows], page[next] ?? undefined];
+  if (!Array.isArray(found)) throw new Garbled(`the answer has no list of ${rows}`);
+  if (following !== undefined && following === since) throw new Garbled(`the page after ${since} leads to itself`);
+  return [found, following];
 }
 
 /**

@@ -14,37 +14,42 @@ const LOOK_MS = 20;
 
 const run = promisify(execFile);
 
-/** @returns {Promise<{socket: string, modelSocket: string, home: string, stop: () => Promise<void>}>} */
+/** @returns {Promise<{socket: string, modelSocket: string, home: string, kill: () => Promise<void>, stop: () => Promise<void>}>} */
 export async function server() {
   const program = process.env.VCTX_PROGRAM ?? fileURLToPath(new URL("../../../target/debug/vctx", import.meta.url));
   const home = mkdtempSync("/tmp/v.");
   const [socket, modelSocket] = [`${home}/vctx.sock`, `${home}/model.sock`];
   const script = fileURLToPath(new URL("../../examples/harbour.jsonl", import.meta.url));
   const env = { ...process.env, VCTX_CHAT__SOCKET: modelSocket, VCTX_CHAT__MODEL: "scripted" };
-  const children = [
-    spawn(program, ["scripted-model", "--socket", modelSocket, "--script", script], { stdio: "ignore", env }),
-    spawn(program, ["serve", "--socket", socket, "--data-dir", `${home}/data`], { stdio: "ignore", env }),
-  ];
+  const serve = () => spawn(program, ["serve", "--socket", socket, "--data-dir", `${home}/data`], { stdio: "ignore", env });
+  const children = [spawn(program, ["scripted-model", "--socket", modelSocket, "--script", script], { stdio: "ignore", env }), serve()];
   const client = new Client(socket);
   const until = Date.now() + READY_MS_MAX;
   while (!existsSync(modelSocket) || !(await isReady(client))) {
     if (Date.now() > until) throw new Error(`${program} does not serve`);
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
+  // Kills the server as a power failure would, and starts it again; does not wait until it is ready.
+  const kill = async () => {
+    const ended = once(children[1], "exit");
+    children[1].kill("SIGKILL");
+    await ended;
+    children[1] = serve();
+  };
   const stop = async () => {
     try {
       // `vctx verify` must succeed for every agent's memory.
       for (const { agent } of (await client.agents()).agents) await run(program, ["verify", "--agent", agent, "--socket", socket]);
     } finally {
       client.close();
-      for (const child of children.reverse()) {
+      for (const child of children.toReversed()) {
         child.kill();
         if (child.exitCode === null) await once(child, "exit");
       }
       rmSync(home, { recursive: true });
     }
   };
-  return { socket, modelSocket, home, stop };
+  return { socket, modelSocket, home, kill, stop };
 }
 
 async function isReady(client) {

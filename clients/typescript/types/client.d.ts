@@ -3,7 +3,8 @@ import { Transport } from "./transport.js";
 import type * as t from "./types.js";
 /**
  * A server at its socket; connects with the first call. A call is sent again, with the same key, when the connection failed or the
- * server was busy; everything else is thrown immediately.
+ * server was busy, for `patienceMs` after the first failure (for a second if no call of this client ever had an answer); everything
+ * else is thrown immediately. A writing call without an answer is remembered for ten minutes: the same call is its repetition.
  */
 export declare class Client {
     #private;
@@ -11,21 +12,22 @@ export declare class Client {
     /** @internal */
     transport: Transport;
     /** @param {string} [socket] where the server listens; where the command line looks unless given @param {t.Options} [options] */
-    constructor(socket?: string, { timeoutMs, attemptsMax, label }?: t.Options);
+    constructor(socket?: string, { timeoutMs, patienceMs, label }?: t.Options);
     /** Closes the connections; another call opens a new one. */
     close(): void;
     /** A handle of an agent; sends nothing. @param {string} name */
     agent(name: string): Agent;
     /** Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration. @param {string} name @param {t.NewAgent} configuration */
     createAgent(name: string, configuration: t.NewAgent): Promise<Agent>;
-    /** A page of the agents by name; `after` is `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<{agents: t.Json[], next: string | null}>} */
-    agents({ after, limit }?: {
-        after?: string;
-        limit?: number;
-    }): Promise<{
+    /** Creates an agent; an agent that exists keeps its memory and gets the settings that are given here. @param {string} name @param {t.NewAgent} configuration */
+    getOrCreate(name: string, configuration: t.NewAgent): Promise<Agent>;
+    /** A page of the agents by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+    agents(start?: string, limit?: number): Promise<{
         agents: t.Json[];
         next: string | null;
     }>;
+    /** All agents by name, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    allAgents(): AsyncGenerator<t.Json, void>;
     /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
     ledgers(): Promise<t.Json>;
     /** Schemas of the tools, in one of the server's formats and with the names of a dialect. The profile is "full" (all arguments) or "compact" (those that a model needs); by default full for "json-schema" and compact for the formats of providers. @param {{format?: string, dialect?: string, profile?: "full" | "compact", strict?: boolean}} [how] @returns {Promise<t.Json>} */
@@ -75,8 +77,9 @@ export declare class Client {
     readyz(): Promise<t.Json>;
 }
 /**
- * One agent's memory. A writing call builds on the revision of the last answer about its subject; if another caller changed it since,
- * the call fails with `RevisionStale`, and `state()` reads it again.
+ * One agent's memory. A call that appends or changes settings builds on any revision; a call that writes a block or a document builds on
+ * the last answer that showed it. If another caller changed that block or document since, the call fails with `RevisionStale`, and
+ * `state()` reads it again.
  */
 export declare class Agent {
     #private;
@@ -117,6 +120,13 @@ export declare class Agent {
      * @returns {Promise<t.Answer<t.Appended>>}
      */
     appendFifo(content: string, role?: t.Role, { cites, ...parts }?: t.MessageParts, write?: t.Write): Promise<t.Answer<t.Appended>>;
+    /**
+     * Appends messages in order, as few writes as their number and the window allow; a text is a user's message. Each write is atomic.
+     * After a failure, the same call goes on where it ended, and doubles nothing.
+     *
+     * @param {(string | t.NewMessage)[]} messages @param {t.Write} [write] @returns {Promise<t.AppendedMessage[]>}
+     */
+    appendMessages(messages: (string | t.NewMessage)[], { key: given, ...write }?: t.Write): Promise<t.AppendedMessage[]>;
     /** Moves the oldest messages into recall storage until the window holds at most `target_tokens`; the default is half of the window. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
     evictFifo(how?: t.Eviction, write?: t.Write): Promise<t.Answer<t.Evicted>>;
     /** Finds earlier messages; with `rehydrate` (the default) copies the fitting ones into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
@@ -159,8 +169,8 @@ export declare class Agent {
     recordPrompt(asked: t.NewPrompt, write?: t.Write): Promise<t.Json>;
     /** Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
     recordAnswer(turn: number, said: t.PromptAnswer, write?: t.Write): Promise<t.Json>;
-    /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [fromTurn] @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
-    prompts(fromTurn?: number, limit?: number): Promise<{
+    /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [start] `next_turn` of the previous page @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
+    prompts(start?: number, limit?: number): Promise<{
         prompts: t.Json[];
         next_turn: number | null;
     }>;
@@ -186,11 +196,8 @@ export declare class Agent {
     deleteSchedule(name: string): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
     context(): Promise<t.Context>;
-    /** The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
-    quarantine(page?: {
-        after?: string;
-        limit?: number;
-    }): Promise<t.Json>;
+    /** A page of the tainted items of the memory: positions, rules and lengths. @param {string} [start] `next` of the previous page @param {number} [limit] @returns {Promise<t.Json>} */
+    quarantine(start?: string, limit?: number): Promise<t.Json>;
     /** One tainted item with its text. @param {string} id @returns {Promise<t.Json>} */
     quarantined(id: string): Promise<t.Json>;
     /** Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
@@ -199,13 +206,13 @@ export declare class Agent {
     trace(from: string, { follow, ...how }?: t.Trace): Promise<t.Json>;
     /** The Conveyance score of the memory, with all its counts. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
     conveyance(of?: "session" | "life"): Promise<t.Json>;
-    /** A page of all messages ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
-    messages(fromSeq?: number, limit?: number): Promise<{
+    /** A page of all messages ever appended. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+    messages(start?: number, limit?: number): Promise<{
         messages: t.Message[];
         next_seq: number | null;
     }>;
-    /** A page of the memory's events: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
-    events(fromTs?: string, limit?: number): Promise<{
+    /** A page of the memory's events: figures and ids, never text. @param {string} [start] `next_ts` of the previous page @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+    events(start?: string, limit?: number): Promise<{
         events: t.Event[];
         next_ts: string | null;
     }>;
@@ -213,17 +220,23 @@ export declare class Agent {
     ledger(): Promise<t.Json>;
     /** Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`. @param {string} rev @returns {Promise<t.Json>} */
     acceptCore(rev: string): Promise<t.Json>;
-    /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
-    history(fromVersion?: number, limit?: number): Promise<{
+    /** A page of copies of system text, blocks and summary. @param {number} [start] `next_version` of the previous page @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
+    history(start?: number, limit?: number): Promise<{
         versions: t.Json[];
         next_version: number | null;
     }>;
     /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
-    allMessages(fromSeq?: number): AsyncGenerator<t.Message, void>;
+    allMessages(start?: number): AsyncGenerator<t.Message, void>;
     /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */
-    allEvents(fromTs?: string): AsyncGenerator<t.Event, void>;
+    allEvents(start?: string): AsyncGenerator<t.Event, void>;
     /** All copies of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
-    allVersions(fromVersion?: number): AsyncGenerator<t.Json, void>;
+    allVersions(start?: number): AsyncGenerator<t.Json, void>;
     /** All prompts, page after page. @returns {AsyncGenerator<t.Json, void>} */
-    allPrompts(fromTurn?: number): AsyncGenerator<t.Json, void>;
+    allPrompts(start?: number): AsyncGenerator<t.Json, void>;
+    /** All tainted items, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    allQuarantined(): AsyncGenerator<t.Json, void>;
+    /** All results of `searchRecall`, page after page, without copies in the window. @param {string} query @param {t.RecallSearch} [how] @returns {AsyncGenerator<t.Json, void>} */
+    allFound(query: string, how?: t.RecallSearch): AsyncGenerator<t.Json, void>;
+    /** All results of `searchArchival`, page after page. @param {string} queryText @param {t.ArchiveSearch} [how] @returns {AsyncGenerator<t.Json, void>} */
+    allPassages(queryText: string, how?: t.ArchiveSearch): AsyncGenerator<t.Json, void>;
 }

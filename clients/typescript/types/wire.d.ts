@@ -2,8 +2,12 @@
 /** Longest request and longest answer, in bytes. */
 export declare const REQUEST_BYTES_MAX: number;
 export declare const ANSWER_BYTES_MAX: number;
-/** Attempts of one call, and the pause before the second; it doubles with each attempt, plus a random part of up to a half. */
-export declare const ATTEMPTS_MAX = 4;
+/**
+ * Milliseconds for which a call is repeated after its first failure, long enough for a restart of the server; and the same before the
+ * client has had any answer, when probably no server runs.
+ */
+export declare const PATIENCE_MS = 30000;
+export declare const FIRST_PATIENCE_MS = 1000;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export declare const TIMEOUT_MS = 30000;
 /** Time for a run that is answered at its end: several inferences. */
@@ -11,6 +15,8 @@ export declare const RUN_TIMEOUT_MS = 600000;
 /** Connections of one client that wait for their next call, and all of them. */
 export declare const IDLE_MAX = 8;
 export declare const CONNECTIONS_MAX = 64;
+/** Maximum number of messages in one call that appends several. */
+export declare const APPENDED_MAX = 256;
 /** The caller's explicit "any revision". */
 export declare const ANY = "*";
 export type Sent = {
@@ -59,6 +65,15 @@ export declare function told(event: any): any;
 export declare function mayRepeat(problem: unknown): boolean;
 /** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */
 export declare function pauseMs(attempt: number, askedS?: number): number;
+/** Whether a call with this failure may have had its effect, or can have it later. @param {unknown} problem */
+export declare function isLost(problem: unknown): boolean;
+/**
+ * Rows of a page and the opaque name of the next page; a page that leads to itself is refused, so that every walk ends.
+ *
+ * @param {any} page @param {string} rows @param {string} next @param {string | undefined} since
+ * @returns {[any[], string | undefined]}
+ */
+export declare function nextPage(page: any, rows: string, next: string, since: string | undefined): [any[], string | undefined];
 /**
  * Rows of a page and where the next one begins; a page that does not go on is refused, so that every walk ends.
  *

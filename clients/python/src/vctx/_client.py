@@ -2,26 +2,31 @@
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from . import types as t
 from ._paths import default_socket
-from ._problems import Problem, Refused, RevisionStale, Unanswered
-from ._seen import BUILDS_ON_NOTHING, Seen
+from ._lost import Lost, LostCall
+from ._problems import AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered
+from ._seen import BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen
 from ._transport import Transport
-from ._wire import ATTEMPTS_MAX, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced, fresh_key, given, may_repeat
-from ._wire import pause_s, request, segment, told, understood, understood_text, with_query
+from ._wire import ANY, APPENDED_MAX, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
+from ._wire import fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, told, understood, understood_text
+from ._wire import with_query
 
 
 class Client:
     """A server at its socket; connects with the first call.
 
-    `timeout_s` bounds one attempt, `attempts_max` the attempts of one call: a call is sent again, with the same key, when the connection
-    failed or the server was busy. `label` is recorded in the server's audit rows.
+    A call is sent again, with the same key, when the connection failed or the server was busy: for `patience_s` seconds after the first
+    failure, so that a call outlasts a restart of the server, or for a second if no call of this client ever had an answer. `timeout_s`
+    bounds one attempt. A writing call without an answer is remembered for ten minutes: the same call is its repetition, with its key.
+    `label` is recorded in the server's audit rows.
     """
 
     def __init__(
@@ -29,12 +34,14 @@ class Client:
         socket: str | os.PathLike[str] | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
-        attempts_max: int = ATTEMPTS_MAX,
+        patience_s: float = PATIENCE_S,
         label: str | None = None,
     ) -> None:
         self.socket = Path(socket) if socket is not None else default_socket()
-        self._attempts_max = max(attempts_max, 1)
+        self._patience_s = patience_s
         self._label = label
+        self._has_met = False
+        self._lost = Lost()
         self._transport = Transport(self.socket, timeout_s)
 
     def __enter__(self) -> Self:
@@ -71,10 +78,39 @@ class Client:
         )
         return agent
 
-    def agents(self, *, after: str | None = None, limit: int | None = None) -> t.Agents:
-        """A page of the agents by name; `after` is `next` of the page before."""
-        path = with_query("/v1/agents", {"after": after, "limit": limit})
+    def get_or_create(
+        self,
+        name: str,
+        context_window: int,
+        *,
+        system: str | None = None,
+        encoding: str | None = None,
+        form: str | None = None,
+        zone: str | None = None,
+        outbound: str | None = None,
+    ) -> "Agent":
+        """Creates an agent; an agent that exists keeps its memory and gets the settings that are given here."""
+        agent = Agent(self, name)
+        try:
+            agent.create(context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound)
+        except AgentExists:
+            agent.patch(
+                context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+            )
+        return agent
+
+    def agents(self, *, start: str | None = None, limit: int | None = None) -> t.Agents:
+        """A page of the agents by name; `start` is `next` of the previous page."""
+        path = with_query("/v1/agents", {"after": start, "limit": limit})
         return cast(t.Agents, self._json("GET", path))
+
+    def all_agents(self) -> Iterator[t.Json]:
+        """All agents by name, page after page."""
+        following: str | None = ""
+        while following is not None:
+            rows, following = advanced(self.agents(start=following or None), "agents", "next", following)
+            for row in rows:
+                yield row
 
     def ledgers(self) -> t.Json:
         """The public key of the server's checkpoints, and signed agents that are not in the database."""
@@ -141,7 +177,12 @@ class Client:
     def _once(self, method: str, path: str) -> t.Json:
         return cast(t.Json, understood(self._transport.send(request(method, path, label=self._label))))
 
-    def _json(
+    def _json(self, method: str, path: str, body: object = None, *, timeout_s: float | None = None) -> t.Json:
+        """A call that a repetition cannot double."""
+        sent = request(method, path, body, label=self._label)
+        return cast(t.Json, self._patiently(sent, timeout_s, understood))
+
+    def _write(
         self,
         method: str,
         path: str,
@@ -152,13 +193,52 @@ class Client:
         timeout_s: float | None = None,
         text: bool = False,
     ) -> t.Json:
+        """A call with a key; without one it gets that of the same call that had no answer, or a fresh one."""
         accept = "text/plain" if text else "application/json"
+        content = request(method, path, body).body
+        key = key or self._lost.take(method, path, content) or fresh_key()
         sent = request(method, path, body, key=key, rev=rev, label=self._label, accept=accept)
         try:
-            return cast(t.Json, self._patiently(sent, timeout_s, understood_text if text else understood))
+            answer = cast(t.Json, self._patiently(sent, timeout_s, understood_text if text else understood))
         except Problem as problem:
             problem.key = key
+            if is_lost(problem):
+                self._lost.note(method, path, content, key, rev)
+            else:
+                self._lost.settled(key)
             raise
+        except BaseException:
+            # The caller has given the call up, for example by cancelling its task.
+            self._lost.note(method, path, content, key, rev)
+            raise
+        self._lost.settled(key)
+        return answer
+
+    @contextmanager
+    def _whole(self, path: str, content: object, key: str | None) -> Iterator[str]:
+        """The key of a call that consists of several writes, kept until the last one is answered."""
+        body = json.dumps(content).encode()
+        key = key or self._lost.take("*", path, body) or fresh_key()
+        try:
+            yield key
+        except BaseException as error:
+            self._lost.note("*", path, body, key, None)
+            if isinstance(error, Problem):
+                error.key = key
+            raise
+        self._lost.settled(key)
+
+    def _looked_up(self, lost: LostCall) -> t.Json | None:
+        """The answer to a call that had none; nothing if it had no effect and can have none any more, since its revision is outdated."""
+        sent = request(lost.method, lost.path, json.loads(lost.body or b"null"), key=lost.key, rev=lost.rev, label=self._label)
+        try:
+            answer = cast(t.Json, self._patiently(sent, None, understood))
+        except Refused as problem:
+            if not is_lost(problem):
+                self._lost.settled(lost.key)
+            return None
+        self._lost.settled(lost.key)
+        return answer
 
     def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> Generator[t.Json, None, None]:
         sent = request("POST", path, body, key=key, label=self._label, accept="text/event-stream")
@@ -178,23 +258,31 @@ class Client:
         raise unended
 
     def _patiently(self, sent: Request, timeout_s: float | None, read: Callable[[Answer], Any]) -> Any:
-        for attempt in range(1, self._attempts_max + 1):
+        until: float | None = None
+        attempt = 0
+        while True:
+            attempt += 1
             try:
-                return read(self._transport.send(sent, timeout_s))
+                answer = self._transport.send(sent, timeout_s)
+                self._has_met = True
+                return read(answer)
             except Problem as problem:
-                if attempt == self._attempts_max or not may_repeat(problem):
-                    raise
+                now = time.monotonic()
+                patience_s = self._patience_s if self._has_met else min(self._patience_s, FIRST_PATIENCE_S)
+                until = now + patience_s if until is None else until
                 seconds = pause_s(attempt, problem)
+                if not may_repeat(problem) or now + seconds > until:
+                    raise
             self._transport.pause(seconds)
-        raise AssertionError("the last attempt returns or raises")
 
 
 class Agent:
     """One agent's memory.
 
     A writing call takes `key`, the same for every repetition of one logical call (a fresh one unless given; a failed call's is in
-    `Problem.key`), and `rev`, the revision that it builds on: that of the last answer seen about what it writes unless given, or
-    `ANY`. If another caller changed it since, the call fails with `RevisionStale`; `state()` reads it again.
+    `Problem.key`), and `rev`, the revision that it builds on. Unless given, a call that appends or changes settings builds on `ANY`
+    revision, and a call that writes a block or a document on the last answer that showed it. If another caller changed that block or
+    document since, the call fails with `RevisionStale`; `state()` reads it again.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -206,7 +294,7 @@ class Agent:
     @property
     def rev(self) -> str | None:
         """Revision of the memory in the last answer."""
-        return self._seen.memory
+        return None if self._seen.memory is None else self._seen.memory.rev
 
     def create(
         self,
@@ -259,8 +347,7 @@ class Agent:
             heartbeat=heartbeat,
             tools=tools,
         )
-        rev = rev if rev is not None else self._newest()
-        return self._shown(self._client._json("PATCH", self._path, body, key=key or fresh_key(), rev=rev))
+        return self._shown(self._client._write("PATCH", self._path, body, key=key, rev=rev if rev is not None else ANY))
 
     def call(
         self,
@@ -319,15 +406,47 @@ class Agent:
         rev: str | None,
         text: bool = False,
     ) -> t.Json:
-        if rev is None and tool not in BUILDS_ON_NOTHING:
-            rev = self._seen.built_on(tool, arguments)
-            rev = rev if rev is not None else self._newest()
         path = f"{self._path}/tools/{segment(tool)}"
         captured = {"tool_call_id": capture} if isinstance(capture, str) else capture
         body = {**arguments, **given(capture=captured)}
-        answer = self._client._json("POST", path, body, key=key or fresh_key(), rev=rev, text=text)
+        chosen = rev if rev is not None else self._built_on(tool, arguments)
+        try:
+            answer = self._client._write("POST", path, body, key=key, rev=chosen, text=text)
+        except RevisionStale as problem:
+            if rev is not None or not self._caught_up(tool, arguments):
+                raise
+            chosen = self._seen.built_on(tool, arguments)
+            answer = self._client._write("POST", path, body, key=problem.key, rev=chosen, text=text)
         self._seen.tool(tool, arguments, answer)
         return answer
+
+    def _built_on(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """The revision for a call whose caller gives none."""
+        if tool in BUILDS_ON_NOTHING:
+            return None
+        if tool in BUILDS_ON_ANY:
+            return ANY
+        rev = self._seen.built_on(tool, arguments)
+        if rev is None:
+            self.state()
+            rev = self._seen.built_on(tool, arguments)
+        return rev
+
+    def _caught_up(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether this handle's own writes, and no other caller's, made its revision outdated.
+
+        The own writes are those whose answers were lost, which are looked up by their keys, and those after which the server has
+        dropped the revision of a block from its list, so that the block itself is compared.
+        """
+        before = self._seen.built_on(tool, arguments)
+        tools = f"{self._path}/tools/"
+        for lost in self._client._lost.guarded(self._path):
+            answer = self._client._looked_up(lost) if lost.path.startswith(tools) else None
+            if answer is not None:
+                self._seen.tool(lost.path.removeprefix(tools), json.loads(lost.body), answer)
+        if self._seen.built_on(tool, arguments) != before:
+            return True
+        return self._seen.still_holds(tool, arguments, self._client._json("GET", self._path))
 
     def store_core(
         self,
@@ -368,6 +487,24 @@ class Agent:
         message: str | t.Json = {"content": content, **parts} if parts else content
         arguments = given(message=message, role=role, cites=cites)
         return cast(t.Answer[t.Appended], self.call("append_fifo", arguments, key=key, rev=rev))
+
+    def append_messages(self, messages: Iterable[t.NewMessage | str], *, key: str | None = None) -> list[t.AppendedMessage]:
+        """Appends messages in order, as few writes as their number and the window allow; a text is a user's message.
+
+        Each write is atomic. After a failure, the same call goes on where it ended, and doubles nothing.
+        """
+        rows = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
+        path, appended = f"{self._path}/messages", cast(list[t.AppendedMessage], [])
+        with self._client._whole(path, rows, key) as key:
+            while len(appended) < len(rows):
+                body = {"messages": rows[len(appended) : len(appended) + APPENDED_MAX]}
+                answer = self._client._write("POST", path, body, key=f"{key}.{len(appended)}")
+                self._seen.tool("append_messages", body, answer)
+                more = answer["result"]["appended"]
+                if not more:
+                    raise Garbled("no message was appended")
+                appended += more
+        return appended
 
     def evict_fifo(
         self,
@@ -477,7 +614,7 @@ class Agent:
         arguments = {"doc_id": doc_id}
         rev = rev if rev is not None else self._seen.built_on("ingest_archival", arguments)
         path = f"{self._path}/archive/{segment(doc_id)}"
-        answer = self._client._json("DELETE", path, key=key or fresh_key(), rev=rev)
+        answer = self._client._write("DELETE", path, key=key, rev=rev)
         self._seen.tool("ingest_archival", arguments, answer)
         return cast(t.Answer[t.Ingested], answer)
 
@@ -514,7 +651,7 @@ class Agent:
     ) -> t.Answer[t.Appended]:
         """Puts an event into the queue; `content` is a text, or JSON that is stored as text. Without a revision, any revision is accepted."""
         body = {"class": event_class, "content": content, **given(name=name)}
-        answer = self._client._json("POST", f"{self._path}/events", body, key=key or fresh_key(), rev=rev)
+        answer = self._client._write("POST", f"{self._path}/events", body, key=key, rev=rev)
         self._seen.tool("post_event", body, answer)
         return cast(t.Answer[t.Appended], answer)
 
@@ -534,8 +671,7 @@ class Agent:
         The same call with the same key continues an interrupted run.
         """
         body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
-        path, key = f"{self._path}/runs", key or fresh_key()
-        return cast(t.RunEnd, self._client._json("POST", path, body, key=key, timeout_s=timeout_s))
+        return cast(t.RunEnd, self._client._write("POST", f"{self._path}/runs", body, key=key, timeout_s=timeout_s))
 
     def run_events(
         self,
@@ -574,7 +710,7 @@ class Agent:
         messages API. Tools and options are given in the form of chat completions.
         """
         body = given(run=run, model=model, api=api, tools=tools, options=options, lease_ms=lease_ms)
-        return self._client._json("POST", f"{self._path}/prompts", body, key=key or fresh_key())
+        return self._client._write("POST", f"{self._path}/prompts", body, key=key)
 
     def record_answer(
         self,
@@ -590,13 +726,13 @@ class Agent:
     ) -> t.Json:
         """Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run."""
         body = given(run=run, finish=finish, content=content, tool_calls=tool_calls, usage=usage, end_run=end_run)
-        answer = self._client._json("POST", f"{self._path}/prompts/{turn}/answer", body, key=key or fresh_key())
+        answer = self._client._write("POST", f"{self._path}/prompts/{turn}/answer", body, key=key)
         self._seen.tool("record_answer", body, answer)
         return answer
 
-    def prompts(self, from_turn: int = 1, limit: int | None = None) -> t.Prompts:
-        """A page of prompts that were sent to a model: figures, digests and ends."""
-        query = {"from_turn": from_turn, "limit": limit}
+    def prompts(self, start: int = 1, limit: int | None = None) -> t.Prompts:
+        """A page of prompts that were sent to a model: figures, digests and ends; `start` is `next_turn` of the previous page."""
+        query = {"from_turn": start, "limit": limit}
         return cast(t.Prompts, self._client._json("GET", with_query(f"{self._path}/prompts", query)))
 
     def prompt(self, turn: int) -> t.Json:
@@ -624,7 +760,7 @@ class Agent:
         """Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by
         the same call with the same key."""
         body = given(seqs=seqs, ids=ids, doc_id=doc_id, match=match, all=all, blocks=blocks, dry_run=dry_run)
-        manifest = self._client._json("POST", f"{self._path}/forget", body, key=key or fresh_key(), rev=rev)
+        manifest = self._client._write("POST", f"{self._path}/forget", body, key=key, rev=rev)
         if not dry_run:
             self._seen.forgotten()
         return manifest
@@ -662,9 +798,9 @@ class Agent:
         """The rendered window as chat messages, with its receipt."""
         return cast(t.Context, self._client._json("GET", f"{self._path}/context"))
 
-    def quarantine(self, *, after: str | None = None, limit: int | None = None) -> t.Json:
-        """The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page."""
-        return self._client._json("GET", with_query(f"{self._path}/quarantine", {"after": after, "limit": limit}))
+    def quarantine(self, *, start: str | None = None, limit: int | None = None) -> t.Json:
+        """A page of the tainted items of the memory: positions, rules and lengths; `start` is `next` of the previous page."""
+        return self._client._json("GET", with_query(f"{self._path}/quarantine", {"after": start, "limit": limit}))
 
     def quarantined(self, item: str) -> t.Json:
         """One tainted item with its text."""
@@ -675,7 +811,7 @@ class Agent:
     ) -> t.Answer[t.Json]:
         """Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted."""
         body = {"id": item, "hold": hold}
-        answer = self._client._json("POST", f"{self._path}/quarantine", body, key=key or fresh_key(), rev=rev)
+        answer = self._client._write("POST", f"{self._path}/quarantine", body, key=key, rev=rev)
         self._seen.tool("release_tainted", body, answer)
         return cast(t.Answer[t.Json], answer)
 
@@ -696,14 +832,14 @@ class Agent:
         """The Conveyance score of the memory, with all its counts."""
         return self._client._json("GET", with_query(f"{self._path}/conveyance", {"of": of}))
 
-    def messages(self, from_seq: int = 1, limit: int | None = None) -> t.Messages:
-        """A page of all messages ever appended."""
-        query = {"from_seq": from_seq, "limit": limit}
+    def messages(self, start: int = 1, limit: int | None = None) -> t.Messages:
+        """A page of all messages ever appended; `start` is `next_seq` of the previous page."""
+        query = {"from_seq": start, "limit": limit}
         return cast(t.Messages, self._client._json("GET", with_query(f"{self._path}/messages", query)))
 
-    def events(self, from_ts: str | None = None, limit: int | None = None) -> t.Events:
-        """A page of the memory's events: figures and ids, never text."""
-        query = {"from_ts": from_ts, "limit": limit}
+    def events(self, start: str | None = None, limit: int | None = None) -> t.Events:
+        """A page of the memory's events: figures and ids, never text; `start` is `next_ts` of the previous page."""
+        query = {"from_ts": start, "limit": limit}
         return cast(t.Events, self._client._json("GET", with_query(f"{self._path}/events", query)))
 
     def ledger(self) -> t.Json:
@@ -714,48 +850,70 @@ class Agent:
         """Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`."""
         return self._client._json("POST", f"{self._path}/ledger", {"accept": "core", "_rev": rev})
 
-    def history(self, from_version: int = 1, limit: int | None = None) -> t.History:
-        """A page of copies of system text, blocks and summary."""
-        query = {"from_version": from_version, "limit": limit}
+    def history(self, start: int = 1, limit: int | None = None) -> t.History:
+        """A page of copies of system text, blocks and summary; `start` is `next_version` of the previous page."""
+        query = {"from_version": start, "limit": limit}
         return cast(t.History, self._client._json("GET", with_query(f"{self._path}/history", query)))
 
-    def all_messages(self, from_seq: int = 1) -> Iterator[t.Message]:
+    def all_messages(self, start: int = 1) -> Iterator[t.Message]:
         """All messages ever appended, page after page."""
-        following: int | None = from_seq
+        following: int | None = start
         while following is not None:
             rows, following = advanced(self.messages(following), "messages", "next_seq", following)
             for row in rows:
                 yield row
 
-    def all_events(self, from_ts: str = "") -> Iterator[t.Event]:
+    def all_events(self, start: str = "") -> Iterator[t.Event]:
         """All events, page after page."""
-        following: str | None = from_ts
+        following: str | None = start
         while following is not None:
             rows, following = advanced(self.events(following or None), "events", "next_ts", following)
             for row in rows:
                 yield row
 
-    def all_versions(self, from_version: int = 1) -> Iterator[t.Json]:
+    def all_versions(self, start: int = 1) -> Iterator[t.Json]:
         """All copies of the texts, page after page."""
-        following: int | None = from_version
+        following: int | None = start
         while following is not None:
             rows, following = advanced(self.history(following), "versions", "next_version", following)
             for row in rows:
                 yield row
 
-    def all_prompts(self, from_turn: int = 1) -> Iterator[t.Json]:
-        """All prompts, page after page."""
-        following: int | None = from_turn
+    def all_prompts(self, start: int = 1) -> Iterator[t.Json]:
+        """All prompts that were sent to a model, page after page."""
+        following: int | None = start
         while following is not None:
             rows, following = advanced(self.prompts(following), "prompts", "next_turn", following)
             for row in rows:
                 yield row
 
-    def _newest(self) -> str:
-        """The last seen revision; before the first answer, the current one."""
-        if self._seen.memory is None:
-            self.state()
-        return self._seen.memory or ""
+    def all_quarantined(self) -> Iterator[t.Json]:
+        """All tainted items, page after page."""
+        following: str | None = ""
+        while following is not None:
+            rows, following = next_page(self.quarantine(start=following or None), "items", "next", following)
+            for row in rows:
+                yield row
+
+    def all_found(self, query: str, **how: Any) -> Iterator[t.Json]:
+        """All results of `search_recall`, page after page, without copies in the window; `how` is as there."""
+        for row in self._found("search_recall", {"rehydrate": False, **how, "query": query}):
+            yield row
+
+    def all_passages(self, query_text: str, **how: Any) -> Iterator[t.Json]:
+        """All results of `search_archival`, page after page; `how` is as there, where `limit` counts the results of all pages."""
+        for row in self._found("search_archival", {**how, "query_text": query_text}):
+            yield row
+
+    def _found(self, tool: str, arguments: t.Json) -> Iterator[t.Json]:
+        token: str | None = None
+        while True:
+            result = (self.call(tool, {**arguments, **given(page_token=token)}))["result"]
+            rows, token = next_page(result, "results", "next_page_token", token)
+            for row in rows:
+                yield row
+            if token is None:
+                return
 
     def _shown(self, state: t.Json) -> t.State:
         self._seen.state(state)

@@ -14,10 +14,14 @@ from ._problems import Unanswered, Unreachable, refused
 # Longest request and longest answer, in bytes.
 REQUEST_BYTES_MAX = 64 << 20
 ANSWER_BYTES_MAX = 64 << 20
-# Maximum number of attempts for one call, and the pause before the second attempt. The pause
-# doubles with each attempt, and a random part of at most half the pause is added.
-ATTEMPTS_MAX = 4
+# Seconds for which a call is repeated after its first failure, long enough for a restart of the
+# server; and the same before the client has had any answer, when probably no server runs.
+PATIENCE_S = 30.0
+FIRST_PATIENCE_S = 1.0
+# The pause before the second attempt, and the longest one. The pause doubles with each attempt, and
+# a random part of at most half the pause is added.
 PAUSE_S = 0.02
+PAUSE_S_MAX = 0.5
 # Longest pause that a server may request before the next attempt.
 PAUSE_ASKED_S_MAX = 2.0
 # Maximum seconds for one attempt, long enough for an explicit eviction that waits for a model.
@@ -26,6 +30,9 @@ TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 600.0
 # Maximum number of idle connections that one client keeps.
 IDLE_MAX = 8
+
+# Maximum number of messages in one call that appends several.
+APPENDED_MAX = 256
 
 # Value by which a caller explicitly accepts any revision.
 ANY = "*"
@@ -135,7 +142,7 @@ def understood_text(answer: Answer) -> Any:
     if not _is_text(answer):
         raise Garbled("the answer is no text")
     rev, agent_rev = answer.headers.get("etag", "").strip('"') or None, answer.headers.get("x-vctx-agent-rev")
-    told = {"text": answer.body.decode(errors="replace"), "_rev": rev}
+    told = {"text": answer.body.decode(errors="replace"), "_rev": rev, "version": _number(answer.headers.get("x-vctx-version"))}
     return told if agent_rev is None else {**told, "agent_rev": agent_rev, "result": {"_rev": rev}}
 
 
@@ -145,6 +152,10 @@ def _is_text(answer: Answer) -> bool:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 class Events:
@@ -192,9 +203,24 @@ def may_repeat(problem: Problem) -> bool:
 
 def pause_s(attempt: int, problem: Problem) -> float:
     """Seconds between an attempt (from 1) and the next one."""
-    base: float = PAUSE_S * 2.0 ** (min(attempt, 6) - 1)
+    base: float = min(PAUSE_S * 2.0 ** (min(attempt, 16) - 1), PAUSE_S_MAX)
     asked = min(problem.retry_after_s or 0.0, PAUSE_ASKED_S_MAX)
     return max(base + random.uniform(0, base / 2), asked)
+
+
+def is_lost(problem: Problem) -> bool:
+    """Whether a call with this failure may have had its effect, or can have it later."""
+    return problem.passing or (problem.status or 0) >= 500
+
+
+def next_page(page: Mapping[str, Any], rows: str, next_name: str, since: Any) -> tuple[Iterable[Any], Any]:
+    """Rows of a page and the opaque name of the next page; a page that leads to itself is refused, so that every walk ends."""
+    found, following = page.get(rows), page.get(next_name)
+    if not isinstance(found, list):
+        raise Garbled(f"the answer has no list of {rows}")
+    if following is not None and following == since:
+        raise Garbled(f"the page after {since} leads to itself")
+    return found, following
 
 
 def advanced(page: Mapping[str, Any], rows: str, next_name: str, since: Any) -> tuple[Iterable[Any], Any]:

@@ -54,6 +54,7 @@ class Answer(TypedDict, Generic[R], total=False):
     result: R
     _rev: str
     agent_rev: str
+    version: int
     token_estimate: int
     tokens: Tokens
     pressure: Literal["ok", "warning", "flush"]
@@ -92,6 +93,25 @@ class Appended(TypedDict, total=False):
     cited: int
 
 
+class NewMessage(TypedDict, total=False):
+    """One of several messages to append; `content` and `role` must be there."""
+
+    content: str
+    role: Role
+    name: str
+    tool_calls: list[Json]
+    tool_call_id: str
+    said_at: str
+
+
+class AppendedMessage(TypedDict):
+    """One of several messages that were appended."""
+
+    message_id: str
+    seq: int
+    token_estimate: int
+
+
 class Evicted(TypedDict, total=False):
     """Result of `evict_fifo`."""
 
@@ -125,6 +145,7 @@ class Ingested(TypedDict, total=False):
     doc_id: str
     inserted: int
     replaced: int
+    unchanged: bool
     chunk_ids: list[str]
     vector_index_used: bool
     _rev: str | None
