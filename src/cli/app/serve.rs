@@ -235,10 +235,6 @@ fn sockets(
 
 fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Unsigned, Stop> {
     let (key, next_key) = (password_of(EMBEDDER_KEY)?, password_of(EMBEDDER_NEXT_KEY)?);
-    let embedders = config
-        .embedder
-        .open_all(key, next_key)
-        .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
     let chat = config.chat.open(password_of(CHAT_KEY)?);
     let chat = chat.map_err(|fault| Stop::Configuration(format!("chat.{fault}")))?;
     let own = fs::metadata("/proc/self").map_err(cannot("read the server's own user id"))?;
@@ -252,6 +248,9 @@ fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Uns
     }
     let data_dir =
         chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
+    let embedders = config.embedder.clone().with_installed(&data_dir).open_all(key, next_key);
+    let embedders =
+        embedders.map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
     Ok(Unsigned { config, embedders, chat, data_dir, socket, actor })
 }
 

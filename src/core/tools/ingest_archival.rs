@@ -496,11 +496,16 @@ impl IngestArchival {
 }
 
 /// Returns the embedder of this server that makes an ingest's vectors: the embedder of
-/// `[embedder.next]` if a reindex has already changed the database to this embedder, else the
-/// embedder of `[embedder]`.
+/// `[embedder.next]` if a reindex has already changed the database to this embedder; the lexical
+/// embedder, which every server has, if the archive has its vectors; else the embedder of
+/// `[embedder]`.
 fn own_embedder<'a>(stored: Option<&VectorSetting>, around: Surroundings<'a>) -> &'a Fingerprint {
-    let serving = stored.map(VectorSetting::fingerprint);
-    around.next_embedder.filter(|next| Some(*next) == serving.as_ref()).unwrap_or(around.embedder)
+    let Some(serving) = stored.map(VectorSetting::fingerprint) else { return around.embedder };
+    match around.next_embedder.filter(|next| **next == serving) {
+        Some(next) => next,
+        None if lexical::makes(&serving) && !lexical::makes(around.embedder) => &lexical::OWN,
+        None => around.embedder,
+    }
 }
 
 /// Returns the next vector setting while a reindex is under way; `None` if there is none or the

@@ -320,7 +320,9 @@ impl Executor {
             self.archive.nudge();
         }
         let index = self.archive.report(&index);
-        let mut report = json!({"vector_index": index, "models": self.models_told()});
+        let embedder = json!(self.kernel.embedders.fingerprint());
+        let mut report =
+            json!({"vector_index": index, "embedder": embedder, "models": self.models_told()});
         if let Some(degraded) = self.summary_health.told() {
             report["degraded"] = degraded;
         }

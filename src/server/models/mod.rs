@@ -4,6 +4,7 @@
 mod address;
 mod cached_embedder;
 pub mod chat;
+mod download;
 mod endpoint;
 mod gateway;
 mod limits;
@@ -15,11 +16,15 @@ mod wire;
 
 pub use address::{Address, AddressSettings};
 pub use cached_embedder::CachedEmbedder;
+pub use download::{DownloadFault, download};
 pub use endpoint::EndpointEmbedder;
 pub use gateway::{Gateway, SUMMARISER_KEY, Summarised, SummariserSettings, echoes};
 pub use limits::ALL as LIMITS;
 pub use outbound::{CHAT, EMBEDDER, EMBEDDER_NEXT, ModelServer, SUMMARISER};
 pub use providers::{PROVIDERS, Provider};
-pub use settings::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, EmbedderKind, EmbedderSettings};
+pub use settings::{
+    EMBEDDER_KEY, EMBEDDER_NEXT_KEY, EmbedderKind, EmbedderSettings, INSTALLED_MODEL, MODEL_FILES,
+    installed_dir,
+};
 pub use vctx_base::embedder::{Embedder, Embedders, Kind};
 pub use wire::{Key, Way};

@@ -1,6 +1,6 @@
 //! Validates an embedder's settings, and makes the embedder from them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,10 +63,9 @@ pub struct EmbedderSettings {
 }
 
 impl Default for EmbedderSettings {
-    /// Returns the settings of the lexical embedder, which are the configuration's defaults.
     fn default() -> Self {
         Self {
-            kind: EmbedderKind::Lexical,
+            kind: EmbedderKind::Auto,
             model: String::new(),
             version: "1".into(),
             dimension: lexical::OWN.dimension,
@@ -95,10 +94,24 @@ fn text<'de, D: serde::Deserializer<'de>>(
     }
 }
 
+/// Name of the model that `vctx embedder install minilm` stores.
+pub const INSTALLED_MODEL: &str = "all-MiniLM-L6-v2";
+
+/// The files of a local model.
+pub const MODEL_FILES: [&str; 3] = ["model.safetensors", "tokenizer.json", "config.json"];
+
+/// Returns the directory of the installed model in a data directory.
+pub fn installed_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("models").join("minilm")
+}
+
 /// Kind of embedder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbedderKind {
+    /// Runs the model that `vctx embedder install` stored in the data directory; hashes words if
+    /// there is none.
+    Auto,
     /// Hashes words; needs no model.
     Lexical,
     /// Asks an OpenAI-compatible server.
@@ -134,7 +147,7 @@ impl EmbedderSettings {
             format!("timeout_ms: use {least} to {most}"),
         );
         match self.kind {
-            EmbedderKind::Lexical => {}
+            EmbedderKind::Auto | EmbedderKind::Lexical => {}
             EmbedderKind::Endpoint => {
                 unless(named(&self.model), "model: name the endpoint's model".into());
                 unless(named(&self.version), "version: say which version of the model".into());
@@ -154,6 +167,23 @@ impl EmbedderSettings {
             }
         }
         faults
+    }
+
+    /// Returns the settings with the model that is installed in the data directory, if the kind is
+    /// `auto` and this program can run it. An archive of hashed words can then be changed to this
+    /// model, which is therefore the next embedder, too.
+    #[must_use]
+    pub fn with_installed(self, data_dir: &Path) -> Self {
+        let model_dir = installed_dir(data_dir);
+        let runs = model_in_process().is_some() && model_dir.join(MODEL_FILES[0]).is_file();
+        if self.kind != EmbedderKind::Auto || !runs {
+            return self;
+        }
+        let model = INSTALLED_MODEL.to_owned();
+        let local =
+            Self { kind: EmbedderKind::Local, model, model_dir, next: None, ..self.clone() };
+        let next = self.next.unwrap_or_else(|| Box::new(local.clone()));
+        Self { next: Some(next), ..local }
     }
 
     fn place(&self) -> AddressSettings<'_> {
@@ -186,7 +216,9 @@ impl EmbedderSettings {
 
     fn one(&self, key: Option<String>, variable: &'static str) -> Result<Arc<dyn Embedder>> {
         let inner: Arc<dyn Embedder> = match self.kind {
-            EmbedderKind::Lexical => return Ok(Arc::new(Lexical::new(self.dimension))),
+            EmbedderKind::Auto | EmbedderKind::Lexical => {
+                return Ok(Arc::new(Lexical::new(self.dimension)));
+            }
             EmbedderKind::Endpoint => {
                 let wrong = |text: String| Error::argument("embedder", text);
                 let way = self.way().map_err(wrong)?.with_key(key, variable);

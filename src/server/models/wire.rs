@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
@@ -197,7 +197,22 @@ impl Wire {
         path: &str,
         body: Bytes,
     ) -> Result<http::Response<Incoming>, WireFault> {
-        self.send(path, body)?.await.map_err(|error| match error.is_connect() {
+        self.sent(Method::POST, path, body).await
+    }
+
+    /// Asks for a file, and returns the answer of any status as soon as its head has arrived; the
+    /// caller must limit the answer's body.
+    pub(super) async fn get(&self, path: &str) -> Result<http::Response<Incoming>, WireFault> {
+        self.sent(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn sent(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<http::Response<Incoming>, WireFault> {
+        self.send(method, path, body)?.await.map_err(|error| match error.is_connect() {
             true => self.unreachable(error),
             false => WireFault::Lost(error.into()),
         })
@@ -221,7 +236,7 @@ impl Wire {
         WireFault::Unreachable(text, error.into())
     }
 
-    fn send(&self, path: &str, body: Bytes) -> Result<ResponseFuture, WireFault> {
+    fn send(&self, method: Method, path: &str, body: Bytes) -> Result<ResponseFuture, WireFault> {
         let uri: hyper::Uri = match &self.ends {
             Ends::Unix(socket, _) => hyperlocal::Uri::new(socket, path).into(),
             Ends::Web(url, _) | Ends::Proxied(url, _) => {
@@ -229,7 +244,7 @@ impl Wire {
                 uri.parse().map_err(|e: http::uri::InvalidUri| WireFault::Request(e.into()))?
             }
         };
-        let request = Request::post(uri).body(Full::new(body));
+        let request = Request::builder().method(method).uri(uri).body(Full::new(body));
         let mut request = request.map_err(|e| WireFault::Request(e.into()))?;
         *request.headers_mut() = self.headers.clone();
         if let Ends::Unix(..) = self.ends {
