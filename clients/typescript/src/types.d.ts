@@ -21,8 +21,8 @@ export interface Write {
 export type RunEvent =
   | { type: "turn"; n: number }
   | { type: "text"; text: string }
-  | { type: "called"; id: string; name: string }
-  | { type: "returned"; id: string; ok: boolean }
+  | { type: "called"; id: string; name: string; arguments: string }
+  | { type: "returned"; id: string; ok: boolean; error?: string }
   | { type: "waiting"; ms: number; why: string }
   | { type: "end"; end: RunEnd };
 

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::spool::preview;
+use crate::error::Code;
 use crate::limits::{NAME_BYTES_MAX, RUN_REPAIRS_MAX};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::run::{RunReason, ToolCall};
@@ -89,6 +90,8 @@ const UNREAD_TOKENS_MAX: u64 = 64;
 pub struct CallResult {
     /// Whether the call failed; the message with the call's result contains the reason.
     pub failed: bool,
+    /// Code of the error of a call that failed.
+    pub code: Option<Code>,
     /// Whether the call could not be executed, because it was malformed or named an unknown tool.
     pub malformed: bool,
     /// Whether the model requested another inference.
@@ -97,6 +100,13 @@ pub struct CallResult {
     pub spoke: bool,
     /// The result of the beat, if the call sent a beat or ended the chain.
     pub beat: Option<Beaten>,
+}
+
+impl CallResult {
+    /// Returns the result of a call that failed with an error of this code.
+    pub fn of(code: Code) -> Self {
+        Self { failed: true, code: Some(code), ..Self::default() }
+    }
 }
 
 /// The result of a heartbeat (beat), as the agent loop needs it.

@@ -45,15 +45,16 @@ impl Walk<'_> {
                 }
                 Ok(Meant::Client) => client_calls.push(call.clone()),
                 Ok(Meant::Ours { call: ours, arguments, asked_beat }) => {
-                    self.tell(RunEvent::Called { id: call.id.clone(), name: call.name.clone() })
-                        .await;
+                    let (id, name) = (call.id.clone(), call.name.clone());
+                    let as_written = call.arguments.clone();
+                    self.tell(RunEvent::Called { id, name, arguments: as_written }).await;
                     let is_answered = answered.contains(&call.id);
                     if let Some(text) = ours.user_text().filter(|_| !self.resuming) {
                         self.tell(RunEvent::Text { text: text.to_owned() }).await;
                     }
                     let spoke = ours.user_text().is_some();
                     let made = self.make(&key, &call.id, *ours, arguments, is_answered).await?;
-                    self.returned(call, !made.failed).await;
+                    self.returned(call, !made.failed, made.code).await;
                     let asked_beat = asked_beat || made.asked_beat;
                     outcomes.push(CallResult { asked_beat, spoke: spoke && !made.failed, ..made });
                 }
@@ -61,7 +62,7 @@ impl Walk<'_> {
                     if !answered.contains(&call.id) {
                         self.fail(&key, &call.id, &error).await?;
                     }
-                    self.returned(call, false).await;
+                    self.returned(call, false, Some(error.code)).await;
                     let (failed, malformed) = (true, true);
                     outcomes.push(CallResult { failed, malformed, ..CallResult::default() });
                 }
@@ -70,8 +71,9 @@ impl Walk<'_> {
         Ok((outcomes, client_calls))
     }
 
-    async fn returned(&mut self, call: &ToolCall, ok: bool) {
-        self.tell(RunEvent::Returned { id: call.id.clone(), ok }).await;
+    async fn returned(&mut self, call: &ToolCall, ok: bool, code: Option<Code>) {
+        let error = code.map(|code| code.text().to_owned());
+        self.tell(RunEvent::Returned { id: call.id.clone(), ok, error }).await;
     }
 
     /// Returns the ids of an answer's calls that already have a result.
@@ -125,7 +127,7 @@ impl Walk<'_> {
                     let ms = ms.unwrap_or(1).clamp(1, RUN_BEAT_MS_MAX);
                     if !self.wait(ms, "heartbeat").await? {
                         self.fail(key, id, &error).await?;
-                        return Ok(CallResult { failed: true, ..CallResult::default() });
+                        return Ok(CallResult::of(error.code));
                     }
                 }
                 // A server fault ends this attempt of the run, since the model cannot correct the
@@ -133,7 +135,7 @@ impl Walk<'_> {
                 _ if is_trouble(error.code) => return Err(error),
                 _ => {
                     self.fail(key, id, &error).await?;
-                    return Ok(CallResult { failed: true, ..CallResult::default() });
+                    return Ok(CallResult::of(error.code));
                 }
             }
         }

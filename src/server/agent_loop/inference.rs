@@ -81,8 +81,8 @@ enum Came {
     Completion(Completion, String),
     /// A fault of the model, with the text that was already sent to the caller.
     Fault(ChatFault, String),
-    /// The caller disconnected.
-    Cancelled,
+    /// The caller disconnected after the given text was sent.
+    Cancelled(String),
 }
 
 impl Walk<'_> {
@@ -99,10 +99,7 @@ impl Walk<'_> {
                 return Ok(Inference::End(RunReason::ModelFailed));
             };
             match self.exchange(&ready).await? {
-                Came::Cancelled => {
-                    self.give_up(n, &ready, "cancelled").await?;
-                    return Ok(Inference::End(RunReason::Cancelled));
-                }
+                Came::Cancelled(told) => return self.cancelled(n, &ready, told).await,
                 Came::Completion(completion, told) => {
                     return self.understood(n, &ready, completion, told).await;
                 }
@@ -289,21 +286,22 @@ impl Walk<'_> {
                     biased;
                     Some(event) = take.recv() => {
                         if !self.tell(event).await {
-                            return Ok(Came::Cancelled);
+                            break None;
                         }
                     }
-                    outcome = &mut asked => break outcome,
-                    () = events.closed() => return Ok(Came::Cancelled),
+                    outcome = &mut asked => break Some(outcome),
+                    () = events.closed() => break None,
                     _ = renewal.tick() => self.renew().await?,
                 }
             }
         };
+        let (text, is_full) = (cut.text().to_owned(), cut.is_full());
+        let Some(outcome) = outcome else { return Ok(Came::Cancelled(text)) };
         while let Ok(event) = take.try_recv() {
             if !self.tell(event).await {
-                return Ok(Came::Cancelled);
+                return Ok(Came::Cancelled(text));
             }
         }
-        let (text, is_full) = (cut.text().to_owned(), cut.is_full());
         Ok(match outcome {
             Ok(mut completion) => {
                 if is_full {
@@ -341,6 +339,22 @@ impl Walk<'_> {
             self.processor.append_notice(self.request, key, &text).await?;
         }
         Ok(Inference::Answer(said))
+    }
+
+    /// Ends a run whose caller disconnected. The text that the caller received is recorded as the
+    /// answer, because the user has read it.
+    async fn cancelled(&mut self, n: u64, ready: &Ready, told: String) -> Result<Inference> {
+        let why = RunReason::Cancelled.text();
+        if told.is_empty() {
+            self.give_up(n, ready, why).await?;
+            return Ok(Inference::End(RunReason::Cancelled));
+        }
+        self.count(ready, None, &told, &[]);
+        let said = self.record(n, ready, told, Vec::new(), why, None).await?;
+        Ok(match said {
+            Some(said) => Inference::Partial(said, RunReason::Cancelled),
+            None => Inference::End(RunReason::Cancelled),
+        })
     }
 
     /// Handles a model's fault: the run ends with the text that the caller already received, asks

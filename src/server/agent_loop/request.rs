@@ -105,6 +105,8 @@ pub enum RunEvent {
         id: String,
         /// Name of the tool.
         name: String,
+        /// Arguments as the model wrote them, a JSON text.
+        arguments: String,
     },
     /// A call to a memory tool has a result.
     Returned {
@@ -112,6 +114,9 @@ pub enum RunEvent {
         id: String,
         /// Whether the call succeeded.
         ok: bool,
+        /// Code of the error of a call that failed, if it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
     /// The run waits before it continues.
     Waiting {
