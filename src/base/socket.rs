@@ -92,7 +92,8 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
         return fault(
             io::ErrorKind::InvalidInput,
             format!(
-                "the socket path has more than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter one with --socket"
+                "the socket path {} has more than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter directory or path",
+                path.display()
             ),
         );
     }

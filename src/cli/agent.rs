@@ -15,7 +15,7 @@ use vctx_client::{NewAgent, Write};
 
 /// Default window of `vctx agent create`, in tokens; the schemas of the five chat tools take less
 /// than a tenth of this window.
-const AGENT_WINDOW_TOKENS: u64 = 32_768;
+pub(crate) const AGENT_WINDOW_TOKENS: u64 = 32_768;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,14 +8,15 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_client::Client;
 
 /// Arguments of `vctx agent run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// The agent
-    pub name: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Message of the user: a text, @FILE, or - for stdin [default: run on the events in the queue]
     #[arg(long, short, value_name = "TEXT")]
@@ -62,10 +63,11 @@ impl RunOptions {
 
 /// Runs `vctx agent run`.
 pub async fn run(asked: RunArguments) -> Result<(), Failure> {
+    let agent = asked.whose.agent()?;
     let text = asked.message.as_deref().map(args::text).transpose()?;
     let key = asked.key.unwrap_or_else(|| SystemIds.key());
     let body = asked.how.body(text.as_deref());
-    follow(&asked.target, &asked.target.client(), &asked.name, &body, &key).await
+    follow(&asked.target, &asked.target.client(), &agent, &body, &key).await
 }
 
 /// Starts a run, and prints the run's events and the end of the run.
@@ -117,8 +119,11 @@ impl RunPrinter {
                 (self.in_text, self.any_text) = (true, true);
                 output::piece(&output::printable(event["text"].as_str().unwrap_or_default()))
             }
-            "called" => self.line(&format!("· {}", text("name"))),
-            "returned" if event["ok"] == false => self.line("  failed"),
+            "called" => {
+                let arguments = output::cell(event["arguments"].as_str().unwrap_or_default(), 100);
+                self.line(&format!("· {} {arguments}", text("name")))
+            }
+            "returned" if event["ok"] == false => self.line(&format!("  failed {}", text("error"))),
             "waiting" => self.line(&format!("· waiting {} ms: {}", event["ms"], text("why"))),
             _ => self.end_text(),
         }

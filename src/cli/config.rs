@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use figment::error::Kind;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Source};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::openai::DropinSettings;
 use vctx_core::policy::{Retention, SummarySettings, check_limits};
 use vctx_core::search::RecallSettings;
+use vctx_core::text::nearest;
 use vctx_core::trust::{TaintSettings, check_name};
 use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
 use vctx_server::models::chat::ChatSettings;
@@ -215,6 +217,34 @@ impl Remote {
 #[error("{}", .0.join("\n"))]
 pub struct Faults(pub Vec<String>);
 
+/// Returns one line about a fault in the sources of a configuration: the file or variables, the
+/// setting, what is wrong, and which setting was probably meant.
+fn fault_told(fault: &figment::Error) -> String {
+    let place = fault.metadata.as_ref().map(|metadata| match &metadata.source {
+        Some(Source::File(path)) => path.display().to_string(),
+        _ => metadata.name.to_string(),
+    });
+    let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+    let mut path = fault.path.clone();
+    match &fault.kind {
+        Kind::UnknownField(name, known) => {
+            if path.last() != Some(name) {
+                path.push(name.clone());
+            }
+            let meant = nearest(name, known.iter().copied());
+            let meant = meant.map(|name| format!("; did you mean {name}?"));
+            let meant = meant.unwrap_or_else(|| ":".into());
+            let setting = path.join(".");
+            format!(
+                "{place}{setting} is no setting{meant} the settings here are {}",
+                known.join(", ")
+            )
+        }
+        kind if path.is_empty() => format!("{place}{kind}"),
+        kind => format!("{place}{}: {kind}", path.join(".")),
+    }
+}
+
 /// Environment variables in which other tools expect an HTTP base URL. vctx does not use such a
 /// URL, because it connects only to Unix sockets.
 const HTTP_BASE_URLS: [&str; 4] =
@@ -285,7 +315,7 @@ impl Config {
         let config: Self = sources
             .0
             .extract()
-            .map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
+            .map_err(|e| Faults(e.into_iter().map(|fault| fault_told(&fault)).collect()))?;
         config.check()?;
         Ok(config)
     }

@@ -10,6 +10,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::saved::save;
 use crate::target::Target;
+use crate::whose::Whose;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,9 +22,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Context {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// List the messages with their digests, instead of the text
     #[arg(long)]
@@ -42,8 +42,8 @@ pub struct Context {
 pub async fn run(context: Context) -> Result<(), Failure> {
     let client = context.target.client();
     let answer = match &context.save {
-        Some(_) => client.receipt(&context.agent).await?,
-        None => client.context(&context.agent).await?,
+        Some(_) => client.receipt(&context.whose.agent()?).await?,
+        None => client.context(&context.whose.agent()?).await?,
     };
     if let Some(path) = &context.save {
         save(path, &format!("{answer}\n"))?;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 
 const EXAMPLES: &str = "\
 C = (W·R·H / T) · Ctx^1.7, where Ctx is the mean of L, I, A and G. If the denominator of a term is zero, C is unknown.
@@ -21,11 +22,10 @@ Examples:
 
 /// Show the Conveyance score of an agent's session, and the terms of the score
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("whose", |arg| arg.help("The agent [default: all agents, one line each]")))]
 pub struct Conveyance {
-    /// Name of the agent [default: all agents, one line each]
-    #[arg(long)]
-    agent: Option<String>,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Compute the score over all events of the agent, instead of its current session
     #[arg(long)]
@@ -39,7 +39,7 @@ pub struct Conveyance {
 pub async fn run(asked: Conveyance) -> Result<(), Failure> {
     let client = asked.target.client();
     let of = if asked.life { "life" } else { "session" };
-    if let Some(agent) = &asked.agent {
+    if let Some(agent) = asked.whose.stated() {
         let answer = client.conveyance(agent, of).await?;
         return output::told(asked.target.json, &answer, picture);
     }

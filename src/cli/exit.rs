@@ -10,12 +10,14 @@ use vctx_client::{Fault, Problem};
 /// Exit codes, as in sysexits(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The command line is wrong.
+    /// The command line or an argument is wrong.
     Usage = 64,
     /// The data are wrong, or a verification failed.
     Data = 65,
     /// An input file is missing.
     NoInput = 66,
+    /// What the command names does not exist: an agent, a block, a document, a prompt.
+    NotFound = 67,
     /// The server or database does not answer.
     Unavailable = 69,
     /// A fault of this program.
@@ -24,6 +26,8 @@ pub enum Exit {
     CannotCreate = 73,
     /// The failure is temporary; the same command may succeed later.
     TryAgain = 75,
+    /// The memory does not allow this in its present state: a revision, a name or the window.
+    Refused = 76,
     /// The caller is not allowed to do this.
     Permission = 77,
     /// The configuration is wrong.
@@ -83,11 +87,13 @@ impl Failure {
 
     /// Returns a failure because an output could not be written.
     pub fn writing(what: impl fmt::Display, error: &io::Error) -> Failure {
-        Failure::new(
-            of_io(error, Exit::CannotCreate),
-            "CANNOT_CREATE",
-            format!("cannot write {what}: {error}"),
-        )
+        // A temporary file beside the output has a name that says nothing to the user.
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
+            _ => error.to_string(),
+        };
+        let exit = of_io(error, Exit::CannotCreate);
+        Failure::new(exit, "CANNOT_CREATE", format!("cannot write {what}: {why}"))
     }
 
     /// Returns a failure for a problem that the client reports. If the problem is temporary, the
@@ -139,8 +145,11 @@ impl From<Problem> for Failure {
             Fault::Garbled => Exit::Internal,
             Fault::Refused(401 | 403) => Exit::Permission,
             Fault::Refused(_) if problem.is_passing() => Exit::TryAgain,
+            Fault::Refused(_) if problem.code == "LEDGER_CONTRADICTED" => Exit::Data,
             Fault::Refused(500..) => Exit::Internal,
-            Fault::Refused(_) => Exit::Data,
+            Fault::Refused(404 | 410) => Exit::NotFound,
+            Fault::Refused(409 | 412 | 422) => Exit::Refused,
+            Fault::Refused(_) => Exit::Usage,
         };
         Failure {
             exit,
@@ -159,14 +168,19 @@ mod tests {
     #[test]
     fn each_answer_has_its_exit_code() {
         for (status, code, exit) in [
-            (400, "INVALID_ARGUMENT", 65),
-            (404, "AGENT_NOT_FOUND", 65),
-            (409, "IDEMPOTENCY_KEY_REUSED", 65),
+            (400, "INVALID_ARGUMENT", 64),
+            (404, "AGENT_NOT_FOUND", 67),
+            (410, "AGENT_FORGOTTEN", 67),
+            (409, "IDEMPOTENCY_KEY_REUSED", 76),
+            (409, "LEDGER_CONTRADICTED", 65),
+            (413, "BODY_TOO_LARGE", 64),
+            (422, "TOKEN_BUDGET_EXCEEDED", 76),
+            (428, "PRECONDITION_REQUIRED", 64),
             (409, "CONFLICT", 75),
             (409, "AGENT_MOVING", 75),
             (409, "MOVE_BUSY", 75),
             (403, "FORBIDDEN", 77),
-            (412, "REVISION_STALE", 65),
+            (412, "REVISION_STALE", 76),
             (500, "INTERNAL", 70),
             (503, "STORE_UNAVAILABLE", 75),
             (504, "TIMEOUT", 75),
@@ -174,6 +188,6 @@ mod tests {
             let problem = Problem::refused(status, &json!({"error": code}), None);
             assert_eq!(Failure::from(problem).exit as u8, exit, "{status} {code}");
         }
-        assert_eq!(Failure::from(Problem::refused(418, &Value::Null, None)).exit as u8, 65);
+        assert_eq!(Failure::from(Problem::refused(418, &Value::Null, None)).exit as u8, 64);
     }
 }

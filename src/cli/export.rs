@@ -14,6 +14,7 @@ use crate::output;
 use crate::portable::Passing;
 use crate::saved::Saved;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_core::memory::export::ImportPlan;
 
 const EXAMPLES: &str = "\
@@ -32,9 +33,8 @@ it leaves out: docs/how-to/export.md";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// The file; compressed if its name ends in .gz [default: stdout]
     #[arg(long, value_name = "FILE")]
@@ -98,7 +98,7 @@ impl Progress {
 
 /// Runs `vctx export`.
 pub async fn run(asked: Export) -> Result<(), Failure> {
-    let client = asked.target.client();
+    let (client, agent) = (asked.target.client(), asked.whose.agent()?);
     let out = asked.out.as_deref();
     let mut sink = Sink::of(out)?;
     let (mut passing, mut bytes, mut broken) = (Passing::begin(), 0, None);
@@ -113,7 +113,7 @@ pub async fn run(asked: Export) -> Result<(), Failure> {
         broken = taken.err();
         broken.is_none()
     };
-    client.export(&asked.agent, &mut take).await?;
+    client.export(&agent, &mut take).await?;
     if io::stderr().is_terminal() {
         let _ = write!(io::stderr(), "\r\x1b[2K");
     }

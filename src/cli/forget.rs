@@ -11,6 +11,7 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_base::clock;
 use vctx_client::Write;
 use vctx_core::limits::FORGET_MESSAGES_MAX;
@@ -42,9 +43,8 @@ const FORGET_S_MAX: u64 = 3_600;
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("what").required(true).args(["seq", "ids", "doc", "text", "all", "list"])))]
 pub struct Forget {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Messages by seq: 17, or 20-25 (may be given more than once)
     #[arg(long, value_name = "N|N-M")]
@@ -99,7 +99,8 @@ pub struct Forget {
 
 /// Runs `vctx forget`.
 pub async fn run(forget: Forget) -> Result<(), Failure> {
-    let (client, agent) = (forget.target.client(), forget.agent.as_str());
+    let (client, agent) = (forget.target.client(), forget.whose.agent()?);
+    let agent = agent.as_str();
     if forget.list {
         let told = client.forgettings(agent).await?;
         return output::told(forget.target.json, &told, manifests);
@@ -115,7 +116,7 @@ pub async fn run(forget: Forget) -> Result<(), Failure> {
         if forget.dry_run {
             return output::told(forget.target.json, &preview, preview_text);
         }
-        confirm(&forget, &preview)?;
+        confirm(&forget, agent, &preview)?;
     }
     asked["dry_run"] = false.into();
     let mut write = Write::new(Some(revision.unwrap_or_else(|| "*".into())));
@@ -187,7 +188,7 @@ fn places(given: &[String]) -> Result<Vec<u64>, Failure> {
 }
 
 /// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
-fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
+fn confirm(forget: &Forget, agent: &str, preview: &Value) -> Result<(), Failure> {
     if forget.yes {
         return Ok(());
     }
@@ -203,7 +204,7 @@ fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Failure::internal(format!("cannot read the answer: {error}")))?;
-    match line.trim() == forget.agent {
+    match line.trim() == agent {
         true => Ok(()),
         false => Err(Failure::usage("not confirmed: nothing was removed")),
     }

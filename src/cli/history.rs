@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_core::limits::HISTORY_PAGE;
 
 const EXAMPLES: &str = "\
@@ -19,9 +20,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct History {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Version of the first state to list
     #[arg(long, value_name = "VERSION", default_value_t = 1)]
@@ -38,7 +38,8 @@ pub struct History {
 /// Runs `vctx history`.
 pub async fn run(history: History) -> Result<(), Failure> {
     let (client, json) = (history.target.client(), history.target.json);
-    let page = async |from, limit| client.history(&history.agent, from, limit).await;
+    let agent = history.whose.agent()?;
+    let page = async |from, limit| client.history(&agent, from, limit).await;
     let part = (history.from, history.limit);
     let rows = output::rows(json, part, HISTORY_PAGE.1, page, row).await?;
     if json {

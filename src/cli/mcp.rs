@@ -10,6 +10,7 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::secrets::variable_of;
+use crate::whose::from_environment;
 use vctx_base::socket::bind;
 use vctx_base::telemetry::{self, LogFormat};
 use vctx_core::dialect::Dialect;
@@ -40,8 +41,9 @@ stdout contains only messages of the protocol; logs go to stderr (VCTX_LOG__FILT
 #[command(after_help = EXAMPLES)]
 pub struct Mcp {
     /// Agent whose memory the client uses; the client's first write creates the agent
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    agent: String,
+    /// [default: $VCTX_AGENT, else the agent `default`]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 
     /// Serve many clients on this Unix socket instead of one on stdin and stdout
     #[arg(long, value_name = "SOCKET")]
@@ -79,9 +81,10 @@ pub async fn run(mcp: Mcp) -> Result<(), Failure> {
     let logs =
         telemetry::Settings { filter: format!("{filter},rmcp=error"), format: LogFormat::Text };
     telemetry::start_logs(&logs).map_err(Failure::usage)?;
-    check_name("--agent", &mcp.agent).map_err(|error| Failure::usage(error.message))?;
+    let agent = mcp.agent.or_else(from_environment).unwrap_or_else(|| "default".into());
+    check_name("--agent", &agent).map_err(|error| Failure::usage(error.message))?;
     let settings = Settings {
-        agent: mcp.agent,
+        agent,
         dialect: mcp.dialect,
         all_tools: mcp.all_tools,
         context_window: mcp.context_window,

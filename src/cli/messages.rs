@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_client::MESSAGES_PER_PAGE_MAX;
 
 const EXAMPLES: &str = "\
@@ -18,16 +19,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Messages {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Sequence number of the first message
     #[arg(long, value_name = "SEQ", default_value_t = 1)]
     from: u64,
 
     /// Maximum number of messages to list
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
 
     /// Show the texts of messages in quarantine, too
@@ -41,9 +41,10 @@ pub struct Messages {
 /// Runs `vctx messages`.
 pub async fn run(messages: Messages) -> Result<(), Failure> {
     let (client, json) = (messages.target.client(), messages.target.json);
+    let agent = messages.whose.agent()?;
     let page = async |from, limit| match messages.originals {
-        true => client.original_messages(&messages.agent, from, limit).await,
-        false => client.messages(&messages.agent, from, limit).await,
+        true => client.original_messages(&agent, from, limit).await,
+        false => client.messages(&agent, from, limit).await,
     };
     let part = (messages.from, messages.limit);
     let rows = output::rows(json, part, MESSAGES_PER_PAGE_MAX, page, row).await?;

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 
 /// Show the databases that can store agents, and whether each is reachable
 #[derive(Debug, Args)]
@@ -36,9 +37,8 @@ Examples:
   vctx move --agent ada --to east
   vctx move --agent ada --to home --json")]
 pub struct Move {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Name of the database, as `vctx places` shows it
     #[arg(long, value_name = "PLACE")]
@@ -69,18 +69,18 @@ pub async fn show(asked: Places) -> Result<(), Failure> {
 
 /// Runs `vctx move`.
 pub async fn run(asked: Move) -> Result<(), Failure> {
+    let agent = asked.whose.agent()?;
     let patience = Duration::from_secs(asked.target.deadline_s.max(MOVE_S_MAX));
-    let told = asked.target.client_within(patience).move_agent(&asked.agent, &asked.to).await?;
+    let told = asked.target.client_within(patience).move_agent(&agent, &asked.to).await?;
     if asked.target.json {
         return output::value(&told);
     }
     let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
     if told["moved"] == false {
-        return output::line(&format!("{} is in {} already", asked.agent, asked.to));
+        return output::line(&format!("{agent} is in {} already", asked.to));
     }
     output::line(&format!(
-        "{} moved from {} to {}: {} rows in {} ms, digest of the rows in both databases: {}",
-        asked.agent,
+        "{agent} moved from {} to {}: {} rows in {} ms, digest of the rows in both databases: {}",
         text("from"),
         text("to"),
         told["rows"],

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_client::Write;
 
@@ -34,7 +35,8 @@ pub struct Quarantine {
 enum QuarantineAction {
     /// List the tainted items: position, rules, length
     List {
-        agent: String,
+        #[command(flatten)]
+        whose: Whose,
         #[command(flatten)]
         target: Target,
     },
@@ -48,8 +50,10 @@ enum QuarantineAction {
 
 // `Item` has no doc comment, because a doc comment would replace the help texts of the actions.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 struct Item {
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
     /// Id of the item as shown by the list or a search, or the seq of a message
     id: String,
     #[command(flatten)]
@@ -71,7 +75,8 @@ impl Quarantine {
 /// Runs `vctx quarantine`.
 pub async fn run(quarantine: Quarantine) -> Result<(), Failure> {
     match quarantine.action {
-        QuarantineAction::List { agent, target } => {
+        QuarantineAction::List { whose, target } => {
+            let agent = whose.agent()?;
             let (mode, items) = all(&target, &agent).await?;
             match (target.json, items.is_empty()) {
                 (true, _) => output::value(&json!({"mode": mode, "items": items})),
@@ -79,7 +84,8 @@ pub async fn run(quarantine: Quarantine) -> Result<(), Failure> {
                 (false, false) => output::line(&format!("{}\nmode: {mode}", table(&items))),
             }
         }
-        QuarantineAction::Show(Item { agent, id, target }) => {
+        QuarantineAction::Show(Item { whose, id, target }) => {
+            let agent = whose.agent()?;
             let item = target.client().quarantined(&agent, &id).await?;
             output::told(target.json, &item, item_text)
         }
@@ -101,9 +107,9 @@ async fn all(target: &Target, agent: &str) -> Result<(String, Vec<Value>), Failu
     Err(Failure::data(format!("more than {PAGES_MAX} pages of tainted items")))
 }
 
-async fn change(Item { agent, id, target }: &Item, hold: bool) -> Result<(), Failure> {
+async fn change(Item { whose, id, target }: &Item, hold: bool) -> Result<(), Failure> {
     let write = Write { key: SystemIds.key(), revision: Some("*".into()) };
-    let done = target.client().release(agent, id, hold, &write).await?;
+    let done = target.client().release(&whose.agent()?, id, hold, &write).await?;
     if target.json {
         return output::value(&done);
     }

@@ -10,6 +10,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::saved::save;
 use crate::target::Target;
+use crate::whose::Whose;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,9 +25,8 @@ Exit code 65: a rebuilt prompt differs from the sent prompt, or a text of the pr
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Replay {
-    /// The agent
-    #[arg(value_name = "AGENT")]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Number of the prompt [default: list all prompts]
     #[arg(long, value_name = "N")]
@@ -62,7 +62,7 @@ pub async fn run(asked: Replay) -> Result<(), Failure> {
 }
 
 async fn one(asked: &Replay, turn: u64) -> Result<(), Failure> {
-    let answer = asked.target.client().prompt(&asked.agent, turn).await?;
+    let answer = asked.target.client().prompt(&asked.whose.agent()?, turn).await?;
     if let Some(path) = &asked.save {
         save(path, answer["request"].as_str().unwrap_or_default())?;
     }
@@ -137,18 +137,18 @@ fn gone_text(gone: &Value) -> String {
 }
 
 async fn list(asked: &Replay) -> Result<(), Failure> {
-    let client = asked.target.client();
+    let (client, agent) = (asked.target.client(), asked.whose.agent()?);
     let (mut from, mut left) = (asked.from, asked.limit);
     let (mut rows, mut wrong) = (Vec::new(), 0_u64);
     while left > 0 {
         let (page, next) =
-            client.prompts(&asked.agent, from, left.min(vctx_core::limits::PROMPTS_PAGE.1)).await?;
+            client.prompts(&agent, from, left.min(vctx_core::limits::PROMPTS_PAGE.1)).await?;
         left = left.saturating_sub(page.len() as u64);
         for prompt in &page {
             let mut verdict = String::new();
             if asked.check {
                 let turn = output::number(prompt, "/turn");
-                let exact = client.prompt(&asked.agent, turn).await?["exact"] == true;
+                let exact = client.prompt(&agent, turn).await?["exact"] == true;
                 wrong += u64::from(!exact);
                 verdict = if exact { "exact" } else { "NOT EXACT" }.to_owned();
             }

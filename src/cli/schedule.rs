@@ -7,6 +7,7 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,8 +28,10 @@ pub struct Schedule {
 #[derive(Debug, Subcommand)]
 enum ScheduleAction {
     /// Create a schedule, or change the schedule with this name
+    #[command(allow_missing_positional = true)]
     Put {
-        agent: String,
+        #[command(flatten)]
+        whose: Whose,
         /// Name of the schedule: letters, digits, `_`, `.`, `-`, up to 128
         name: String,
         /// Milliseconds between two events, for a repeated event
@@ -48,7 +51,8 @@ enum ScheduleAction {
     },
     /// List the schedules of an agent
     List {
-        agent: String,
+        #[command(flatten)]
+        whose: Whose,
         #[command(flatten)]
         target: Target,
     },
@@ -60,8 +64,10 @@ enum ScheduleAction {
 
 // `Item` has no doc comment, because a doc comment would replace the help texts of the actions.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 struct Item {
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
     name: String,
     #[command(flatten)]
     target: Target,
@@ -80,13 +86,15 @@ impl Schedule {
 /// Runs `vctx agent schedule`.
 pub async fn run(schedule: Schedule) -> Result<(), Failure> {
     match schedule.action {
-        ScheduleAction::Put { agent, name, every, at, content, run, target } => {
+        ScheduleAction::Put { whose, name, every, at, content, run, target } => {
+            let agent = whose.agent()?;
             let body =
                 json!({"every_ms": every, "at": at, "content": args::text(&content)?, "run": run});
             let given = target.client().put_schedule(&agent, &name, &body).await?;
             show(&target, &[given])
         }
-        ScheduleAction::List { agent, target } => {
+        ScheduleAction::List { whose, target } => {
+            let agent = whose.agent()?;
             let all = target.client().schedules(&agent).await?;
             if target.json {
                 return output::value(&json!({"schedules": all}));
@@ -98,10 +106,12 @@ pub async fn run(schedule: Schedule) -> Result<(), Failure> {
                 false => output::line(&table(&all)),
             }
         }
-        ScheduleAction::Show(Item { agent, name, target }) => {
+        ScheduleAction::Show(Item { whose, name, target }) => {
+            let agent = whose.agent()?;
             show(&target, &[target.client().schedule(&agent, &name).await?])
         }
-        ScheduleAction::Remove(Item { agent, name, target }) => {
+        ScheduleAction::Remove(Item { whose, name, target }) => {
+            let agent = whose.agent()?;
             let gone = target.client().remove_schedule(&agent, &name).await?;
             output::told(target.json, &gone, |_| format!("{name} is gone"))
         }

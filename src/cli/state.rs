@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 
 /// Length of the bar for a section, in characters.
 const BAR_CHARS: usize = 40;
@@ -16,9 +17,8 @@ const BAR_CHARS: usize = 40;
     after_help = "Example:\n  vctx state --agent ada\n  vctx state --agent ada --json | jq .tokens"
 )]
 pub struct State {
-    /// The agent
-    #[arg(long)]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     #[command(flatten)]
     pub target: Target,
@@ -26,7 +26,7 @@ pub struct State {
 
 /// Runs `vctx state`.
 pub async fn run(state: State) -> Result<(), Failure> {
-    let answer = state.target.client().state(&state.agent).await?;
+    let answer = state.target.client().state(&state.whose.agent()?).await?;
     output::told(state.target.json, &answer, picture)
 }
 

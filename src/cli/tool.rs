@@ -7,6 +7,7 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 use vctx_client::Write;
 use vctx_core::tools::{Access, Tool as Named, look_only, told_answer};
 
@@ -28,14 +29,13 @@ fn examples() -> String {
 
 /// Call a tool
 #[derive(Debug, Args)]
-#[command(after_help = examples())]
+#[command(after_help = examples(), allow_missing_positional = true)]
 pub struct Tool {
+    #[command(flatten)]
+    whose: Whose,
+
     /// Name of the tool, as `vctx tools` lists it
     name: String,
-
-    /// Agent whose memory the tool works on
-    #[arg(long)]
-    agent: String,
 
     /// Arguments as JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON", default_value = "{}")]
@@ -60,6 +60,7 @@ pub struct Tool {
 
 /// Runs `vctx tool`.
 pub async fn run(tool: Tool) -> Result<(), Failure> {
+    let agent = tool.whose.agent()?;
     let mut arguments = args::json("--args", &tool.args)?;
     if let Value::Object(arguments) = &mut arguments {
         look_only(&tool.name, arguments);
@@ -71,8 +72,16 @@ pub async fn run(tool: Tool) -> Result<(), Failure> {
     if let Some(key) = tool.key.clone().or(among) {
         write.key = key;
     }
-    let called = tool.target.client().tool(&tool.agent, &tool.name, &arguments, &write).await;
-    let answer = called.map_err(|problem| Failure::repeatable(problem, "call", &write.key))?;
+    let called = tool.target.client().tool(&agent, &tool.name, &arguments, &write).await;
+    let answer = called.map_err(|problem| {
+        let failure = Failure::repeatable(problem, "call", &write.key);
+        match failure.code.as_str() {
+            "INVALID_ARGUMENT" => {
+                failure.next("read the schema of the tool with: vctx tools --format json-schema")
+            }
+            _ => failure,
+        }
+    })?;
     if tool.target.json {
         return output::value(&answer);
     }

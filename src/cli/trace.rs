@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::Whose;
 
 const EXAMPLES: &str = "\
 FROM is the id of a message, passage or summary, the sequence number of a message, or `agent`. Relations: around, cites, cited_by,
@@ -21,15 +22,14 @@ Examples:
 
 /// Show the items linked to an item of the memory
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_missing_positional = true)]
 pub struct Trace {
+    #[command(flatten)]
+    whose: Whose,
+
     /// Item to start from
     #[arg(value_name = "FROM")]
     from: String,
-
-    /// The agent
-    #[arg(long)]
-    agent: String,
 
     /// Relations to follow, separated by commas [default: all]
     #[arg(long, value_name = "NAMES")]
@@ -63,7 +63,7 @@ pub async fn run(trace: Trace) -> Result<(), Failure> {
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
     .collect();
-    let answer = trace.target.client().trace(&trace.agent, &trace.from, &asked).await?;
+    let answer = trace.target.client().trace(&trace.whose.agent()?, &trace.from, &asked).await?;
     output::told(trace.target.json, &answer, tree)
 }
 

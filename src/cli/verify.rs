@@ -14,6 +14,7 @@ use crate::target::Target;
 use crate::verify_file;
 use crate::verify_saved::{self, Export};
 use crate::verify_signed::{Trust, signers_text};
+use crate::whose::Whose;
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
 use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
 use vctx_core::memory::verify::{Fault, FaultKind, Report, Verifier};
@@ -47,18 +48,17 @@ const RECEIPT_BYTES_MAX: u64 = 256 << 20;
 
 /// Check that no message was lost, doubled or changed
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("whose", |arg| arg.help("The agent [default: all agents]")))]
 pub struct Verify {
-    /// Name of the agent [default: all agents]
-    #[arg(long)]
-    agent: Option<String>,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Write state and messages of --agent to a file (JSON Lines) while reading them
-    #[arg(long, value_name = "FILE", requires = "agent", conflicts_with = "export")]
+    #[arg(long, value_name = "FILE", requires = "Whose", conflicts_with = "export")]
     save: Option<PathBuf>,
 
     /// Verify a file written by --save or by `vctx export` instead of the data of a server
-    #[arg(long, value_name = "FILE", conflicts_with = "agent")]
+    #[arg(long, value_name = "FILE", conflicts_with = "Whose")]
     export: Option<PathBuf>,
 
     /// Public key of a server, whose signature the newest signed head of each agent must have; can
@@ -73,7 +73,7 @@ pub struct Verify {
 
     /// First accept the core of --agent with this revision, if the ledger contradicts it; an entry
     /// of the ledger says so
-    #[arg(long, value_name = "REV", requires = "agent", conflicts_with_all = ["export", "receipt"])]
+    #[arg(long, value_name = "REV", requires = "Whose", conflicts_with_all = ["export", "receipt"])]
     accept: Option<String>,
 
     /// A file that `vctx context --save` wrote, to compare with the agent's log
@@ -167,17 +167,17 @@ pub async fn run(verify: Verify) -> Result<(), Failure> {
         }
         None => {
             let client = verify.target.client();
-            if let Some((agent, rev)) = verify.agent.as_deref().zip(verify.accept.as_deref()) {
+            if let Some((agent, rev)) = verify.whose.stated().zip(verify.accept.as_deref()) {
                 client.accept_core(agent, rev).await?;
             }
-            for agent in agents(&client, verify.agent.as_deref(), check.as_ref()).await? {
+            for agent in agents(&client, verify.whose.stated(), check.as_ref()).await? {
                 let wanted = check.as_mut().filter(|check| check.agent() == agent);
                 let save = verify.save.as_deref();
                 reports.push(checked(&client, &agent, wanted, save, &trust).await?);
             }
         }
     }
-    if verify.export.is_none() && verify.agent.is_none() && check.is_none() {
+    if verify.export.is_none() && verify.whose.stated().is_none() && check.is_none() {
         ledgers = verify.target.client().ledgers().await?;
     }
     same_agent(check.as_ref(), &reports)?;

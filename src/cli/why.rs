@@ -7,6 +7,7 @@ use crate::args;
 use crate::exit::Failure;
 use crate::output;
 use crate::target::Target;
+use crate::whose::{Whose, from_environment};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,12 +19,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Why {
-    /// The agent
-    #[arg(value_name = "AGENT")]
-    agent: String,
+    #[command(flatten)]
+    whose: Whose,
 
     /// Words of a fact, @FILE, or - for stdin
-    #[arg(value_name = "TEXT", required_unless_present = "turn", conflicts_with = "turn")]
+    #[arg(value_name = "TEXT", conflicts_with = "turn")]
     text: Option<String>,
 
     /// Number of a prompt
@@ -41,15 +41,23 @@ pub struct Why {
 /// Runs `vctx why`.
 pub async fn run(asked: Why) -> Result<(), Failure> {
     let client = asked.target.client();
-    let query: Vec<(&str, String)> = match (asked.turn, asked.text) {
+    // With VCTX_AGENT, a single argument is the fact.
+    let (agent, text) = match (asked.turn, asked.text, from_environment(), asked.whose.stated()) {
+        (None, None, Some(agent), Some(text)) => (agent, Some(text.to_owned())),
+        (_, text, ..) => (asked.whose.agent()?, text),
+    };
+    let query: Vec<(&str, String)> = match (asked.turn, text) {
         (Some(turn), _) => vec![("turn", turn.to_string())],
         (None, Some(text)) => {
             let text = args::text(&text)?.trim_end_matches('\n').to_owned();
             vec![("text", text), ("from_turn", asked.from_turn.to_string())]
         }
-        (None, None) => return Err(Failure::usage("give the words of a fact, or --turn")),
+        (None, None) => {
+            return Err(Failure::usage("give the words of a fact, or --turn")
+                .next("vctx why AGENT \"a fact\""));
+        }
     };
-    let answer = client.why(&asked.agent, &query).await?;
+    let answer = client.why(&agent, &query).await?;
     let text = if asked.turn.is_some() { prompt } else { fact };
     output::told(asked.target.json, &answer, text)
 }

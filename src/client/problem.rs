@@ -111,8 +111,13 @@ fn next_step(code: &str) -> Option<&'static str> {
         "AGENT_NOT_FOUND" => {
             "create the agent with: vctx agent create NAME, or list the agents with: vctx agent list"
         }
+        "PROMPT_NOT_FOUND" => "list the prompts with: vctx replay NAME",
+        "SCHEDULE_NOT_FOUND" => "list the schedules with: vctx agent schedule list NAME",
+        "MODEL_UNAVAILABLE" => {
+            "name a model for the server (docs/how-to/models.md), or try again later"
+        }
         "TOOL_NOT_FOUND" => "list the tools with: vctx tools",
-        "BLOCK_NOT_FOUND" => "list the blocks with: vctx state --agent NAME",
+        "BLOCK_NOT_FOUND" => "list the blocks with: vctx state NAME",
         "AGENT_EXISTS" => "change an existing agent with: vctx agent patch NAME",
         "PRECONDITION_REQUIRED" => {
             "give the revision shown by vctx state with --rev, or --rev '*' to accept any"
@@ -131,7 +136,6 @@ fn next_step(code: &str) -> Option<&'static str> {
             "unpin a block, or widen the window with: vctx agent patch NAME --window N"
         }
         "WINDOW_TOO_SMALL" => "give a larger --window or a shorter system text",
-        "INVALID_ARGUMENT" => "read the schema of the tool with: vctx tools --format json-schema",
         "CONFLICT" | "OVERLOADED" | "TIMEOUT" => "repeat the call with the same key in a moment",
         "STORE_UNAVAILABLE" | "NOT_READY" => {
             "the server reconnects by itself: repeat the call, or look at the server's log"

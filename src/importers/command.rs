@@ -1,6 +1,7 @@
 //! The `vctx import` command: reads a file or directory, plans the import, writes the items, and
 //! reports the result of each item.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -106,6 +107,10 @@ impl Format {
 
 /// Runs `vctx import`.
 pub async fn run(asked: Import) -> Result<(), Failure> {
+    if asked.path.as_os_str() != "-" && !asked.path.exists() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        return Err(Failure::reading(asked.path.display(), &missing));
+    }
     let from = match asked.from {
         Some(from) => from,
         None if portable::is_export(&asked.path) => Format::Vctx,

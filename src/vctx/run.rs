@@ -15,6 +15,7 @@ use vctx_cli::config_show;
 use vctx_cli::context;
 use vctx_cli::conveyance;
 use vctx_cli::doctor;
+use vctx_cli::embedder;
 use vctx_cli::engine;
 use vctx_cli::exit::{Exit, Failure};
 use vctx_cli::export;
@@ -29,6 +30,7 @@ use vctx_cli::quarantine;
 use vctx_cli::reindex;
 use vctx_cli::replay;
 use vctx_cli::rewrite;
+use vctx_cli::search;
 use vctx_cli::serve;
 use vctx_cli::setup;
 use vctx_cli::state;
@@ -75,8 +77,9 @@ First steps:
   vctx move --agent ada --to east            take an agent to another database while it answers
   vctx eval --data ./data                    measure recall and archive on benchmarks that need no model
 
-Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
-73 cannot create, 75 try again, 77 not allowed, 78 configuration.";
+Exit codes: 0 done, 64 wrong argument, 65 wrong data or failed proof, 66 no input, 67 no such agent, block or document,
+69 server not there, 70 internal, 73 cannot create, 75 try again, 76 refused by the state of the memory, 77 not allowed,
+78 configuration.";
 
 /// The limits of the crates that depend on the crate of the commands.
 pub const BOUNDS: &[limits::FileBounds] = &[("src/importers/limits.rs", import::LIMITS)];
@@ -89,6 +92,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Agent(agent::Agent),
     Chat(chat::Chat),
+    Search(search::Search),
     Tool(tool::Tool),
     State(state::State),
     Context(context::Context),
@@ -109,6 +113,7 @@ enum Command {
     Rewrite(rewrite::Rewrite),
     Status(status::Status),
     Stop(status::Stop),
+    Embedder(embedder::Embedder),
     Reindex(reindex::Reindex),
     Places(places::Places),
     Move(places::Move),
@@ -162,6 +167,7 @@ fn perform(command: Command) -> ExitCode {
         Command::ScriptedModel(asked) => finish(false, scripted_model::run(asked)),
         Command::Agent(agent) => finish(agent.target().json, agent::run(agent)),
         Command::Tool(tool) => finish(tool.target.json, tool::run(tool)),
+        Command::Search(asked) => finish(asked.target.json, search::run(asked)),
         Command::State(state) => finish(state.target.json, state::run(state)),
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
@@ -183,6 +189,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Rewrite(asked) => finish(asked.json, rewrite::run(asked)),
         Command::Status(asked) => finish(asked.json, status::status(asked)),
+        Command::Embedder(asked) => finish(asked.json(), embedder::run(asked)),
         Command::Stop(asked) => finish(asked.json, status::stop(asked)),
         Command::Places(asked) => finish(asked.target.json, places::show(asked)),
         Command::Move(asked) => finish(asked.target.json, places::run(asked)),

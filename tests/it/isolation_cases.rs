@@ -263,8 +263,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let named = path.replace("{name}", &names.schedule);
             vec![write("DELETE", &named, &json!({}), &key(), "*")]
         }
-        ("post", "/v1/agents/{agent}/events") => {
-            let body = json!({"class": "system", "content": "The tide turns."});
+        ("post", "/v1/agents/{agent}/events" | "/v1/agents/{agent}/messages") => {
+            let body = match listed.ends_with("events") {
+                true => json!({"class": "system", "content": "The tide turns."}),
+                false => json!({"messages": [{"role": "user", "content": "The tide turns."}]}),
+            };
             vec![
                 write("POST", &path, &body, &key(), "*"),
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },

@@ -17,6 +17,7 @@ mod keeper;
 mod killer;
 mod liar;
 mod line;
+mod misuse;
 mod model;
 mod needs;
 mod outbound;

@@ -289,21 +289,23 @@ async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
     let _server = home.serve().await;
     let mut line = Line::initialized(&home, &["--agent", "ada"]).await;
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
-    let document = arguments("ingest_archival");
-    let first = line.tool("ingest_archival", document.clone()).await;
+    // Each version differs, because an ingest of the stored document changes nothing.
+    let document =
+        |version: u64| json!({"doc_id": "tides.md", "chunks": [format!("Version {version}.")]});
+    let first = line.tool("ingest_archival", document(1)).await;
     assert_eq!(first["_meta"]["vctx/built_on"], "", "unknown, so it must be new");
     let first = Line::done(first);
-    let second = line.tool("ingest_archival", document.clone()).await;
+    let second = line.tool("ingest_archival", document(2)).await;
     assert_eq!(second["_meta"]["vctx/built_on"], first["_rev"]);
     Line::done(second);
 
     let ada = Agent::at(home.wire("vctx.sock"), "ada");
-    ada.done("ingest_archival", &document).await;
-    let refused = line.tool("ingest_archival", document.clone()).await;
+    ada.done("ingest_archival", &document(3)).await;
+    let refused = line.tool("ingest_archival", document(4)).await;
     let told = Line::refused(&refused, "REVISION_STALE");
     assert_eq!(told.get("current"), None);
     assert!(told["next"].as_str().is_some_and(|next| next.contains("call again")), "{told:#}");
-    Line::done(line.tool("ingest_archival", document).await);
+    Line::done(line.tool("ingest_archival", document(4)).await);
     // After this client read the memory, data was only added to it, so the server still accepts the
     // client's revision.
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
@@ -312,10 +314,9 @@ async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
     // A client of another conversation cannot overwrite the document, because this client has not
     // seen the document yet.
     let mut other = Line::initialized(&home, &["--agent", "ada"]).await;
-    let document = arguments("ingest_archival");
-    let refused = other.tool("ingest_archival", document.clone()).await;
+    let refused = other.tool("ingest_archival", document(5)).await;
     Line::refused(&refused, "REVISION_STALE");
-    Line::done(other.tool("ingest_archival", document).await);
+    Line::done(other.tool("ingest_archival", document(5)).await);
     other.leave().await;
 }
 

@@ -141,6 +141,8 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     ada.done("ingest_archival", &ingest("lake", 3)).await;
     line("ingest_archival of a new document");
     ada.done("ingest_archival", &ingest("lake", 3)).await;
+    line("ingest_archival of the stored document");
+    ada.done("ingest_archival", &ingest("lake", 4)).await;
     line("ingest_archival of a document that is there");
     let search = async |arguments: Value| {
         let path = format!("{}/tools/search_archival", ada.path());

@@ -14,6 +14,7 @@ use vctx_cli::exit::Failure;
 use vctx_cli::output;
 use vctx_cli::saved::Saved;
 use vctx_cli::target::Target;
+use vctx_cli::whose::Whose;
 use vctx_client::serving::server_socket;
 use vctx_client::{Client, Problem, Settings, paths};
 
@@ -33,14 +34,13 @@ const EVENTS_PER_PAGE: u64 = 1_000;
 
 /// Write one self-contained HTML page about an agent's memory
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_missing_positional = true)]
 pub struct Report {
+    #[command(flatten)]
+    whose: Whose,
+
     /// HTML file to write
     file: PathBuf,
-
-    /// The agent
-    #[arg(long)]
-    agent: String,
 
     /// Read events from this time on (as `2026-01-31T12:00:00`)
     #[arg(long, value_name = "TIME", default_value = "")]
@@ -56,11 +56,11 @@ pub struct Report {
 
 /// Runs `vctx report`: reads the data of the agent and writes the HTML file.
 pub async fn run(report: Report) -> Result<(), Failure> {
-    let client = report.target.client();
-    let state = client.state(&report.agent).await?;
-    let (events, more) = events(&client, &report.agent, &report.since).await?;
+    let (client, agent) = (report.target.client(), report.whose.agent()?);
+    let state = client.state(&agent).await?;
+    let (events, more) = events(&client, &agent, &report.since).await?;
     let figures = Figures::of(&events);
-    let conveyance = part_or_reason(client.conveyance(&report.agent, "life").await);
+    let conveyance = part_or_reason(client.conveyance(&agent, "life").await);
     let measured = part_or_reason(metrics(&report.target).await).map(|text| latencies(&text));
     let left_out = more.then(|| {
         format!("Only the first {EVENTS_MAX} events are shown: use --since to show later events.")

@@ -9,6 +9,7 @@ use super::offer::Dialect;
 use super::{anthropic, memgpt};
 use crate::error::{Code, Error, Result};
 use crate::policy::{TEXT, Wording};
+use crate::text::nearest;
 use crate::tools::{Call, Tool};
 
 /// A call to this server's tools, translated from a call of any dialect.
@@ -63,7 +64,9 @@ pub fn translate(
 ) -> Result<Translated> {
     let names = dialect.names();
     if !names.contains(&name) {
-        let text = format!("no tool of that name: use one of {}", names.join(", "));
+        let meant = nearest(name, names.iter().copied());
+        let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+        let text = format!("no tool of that name: {meant}use one of {}", names.join(", "));
         return Err(Error::new(Code::ToolNotFound, text).with("tools", names));
     }
     understood(name, arguments)

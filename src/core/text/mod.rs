@@ -11,10 +11,12 @@ mod grammar;
 pub mod lexical;
 mod lexicon;
 pub mod local;
+mod near;
 mod selection;
 mod superseded;
 mod tiktoken;
 
 pub use composed::composed;
 pub use dated::may_write;
+pub use near::nearest;
 pub use tiktoken::{EarlierTiktoken, Tiktoken};

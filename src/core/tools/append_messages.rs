@@ -48,7 +48,7 @@ impl NewMessage {
         Parts {
             content: self.content.clone(),
             name: self.name.clone(),
-            // An empty list of calls is stored as no list, because chat formats refuse an empty list.
+            // An empty list of calls is stored as no list, because chat formats refuse it.
             tool_calls: self.tool_calls.clone().filter(|calls| !calls.is_empty()),
             tool_call_id: self.tool_call_id.clone(),
             said_at: self.said_at.clone(),

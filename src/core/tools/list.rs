@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Access, Call, Tool};
 use crate::error::{Code, Error, Result};
 use crate::policy::{Ctx, Step, Stop};
+use crate::text::nearest;
 
 /// Generates `Tool` and `Call` from one list. Models may call the `tools`, which are listed in the
 /// order of display. The `commands` are called by the HTTP API, by the server itself, and by the
@@ -116,9 +117,11 @@ impl Tool {
     pub fn by_name(name: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|t| t.spec().name == name).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|t| t.spec().name).collect();
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
             Error::new(
                 Code::ToolNotFound,
-                format!("no tool of that name: use one of {}", names.join(", ")),
+                format!("no tool of that name: {meant}use one of {}", names.join(", ")),
             )
             .with("tools", names)
         })

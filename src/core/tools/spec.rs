@@ -9,6 +9,7 @@ use super::{compact, told};
 use crate::conveyance::Path;
 use crate::error::{Error, Result};
 use crate::policy::{Ctx, Depends, Step, Stop};
+use crate::text::nearest;
 
 /// What a call must contain in addition to its arguments: an idempotency key, a revision, both or
 /// neither.
@@ -194,8 +195,20 @@ pub fn decode_as<T: DeserializeOwned>(mut arguments: Map<String, Value>) -> Resu
         let message = shortened(&fault.inner().to_string());
         let field =
             if path == "." { named_in(&message).unwrap_or("arguments").to_owned() } else { path };
-        Error::argument(&field, message)
+        let meant = meant_by(&fault.inner().to_string());
+        let meant = meant.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+        Error::argument(&field, format!("{meant}{message}"))
     })
+}
+
+/// Returns the name that an unknown name in a message of serde probably means: "unknown field `q`,
+/// expected one of `query`, `limit`".
+fn meant_by(message: &str) -> Option<String> {
+    let unknown =
+        message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
+    let mut names = unknown.split('`').step_by(2);
+    let wrong = names.next()?;
+    nearest(wrong, names).map(str::to_owned)
 }
 
 /// Maximum number of characters that an error shows of a message from serde, which repeats a wrong

@@ -76,7 +76,7 @@ async fn memgpt_speaks_to_the_user_searches_and_beats() {
         )
         .await
         .ok();
-    assert_eq!(again["result"]["replaced"], 1);
+    assert_eq!(again["result"]["unchanged"], true);
     let found = ada
         .done(
             "archival_memory_search",
