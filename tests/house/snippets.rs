@@ -22,12 +22,16 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "clients/typescript/examples run such a client",
     ),
     ("docs/how-to/proxy.md", "vctx serve ──", "a picture"),
+    ("docs/tutorial/mcp.md", "You have a long-term", "a text for a model"),
+    ("docs/tutorial/mcp.md", "fetch_core {}", "calls of a model with their answers"),
     ("docs/reference/embedded-format.md", "DIR/lock", "a listing of files"),
     ("docs/reference/recall-search.md", "{\"id\": \"…\"", "an answer with its middle left out"),
     ("docs/reference/trace.md", "$ vctx trace", "a command with what it shows"),
 ];
 /// Pages whose commands are executed by a test.
 const RUN: [&str; 2] = ["README.md", "docs/tutorial/tour.md"];
+/// Programs that install packages: no parser of this project reads their commands.
+const INSTALLERS: [&str; 2] = ["npm", "pip"];
 /// Words that may precede a vctx command, because another program (`runuser`) starts it.
 const BEFORE: &[&str] = &["runuser", "-u", "vctx-engine", "--"];
 
@@ -96,6 +100,7 @@ fn check_command(page: &str, words: &[String]) {
         }
         Some("curl") => check_body(page, &command),
         Some("export") | None => {}
+        Some(other) if INSTALLERS.contains(&other) => {}
         Some(other) => panic!("{page}: nothing reads `{other}`: {words:?}"),
     }
 }
@@ -116,14 +121,16 @@ fn check_settings(page: &str, toml: &str) {
     Config::load(Some(file.path())).unwrap_or_else(|faults| panic!("{page}: {toml}: {faults:?}"));
 }
 
-/// Checks that each method that a code block calls exists in the Python client.
-fn check_python(page: &str, snippet: &str) {
-    let client = text("clients/python/src/vctx/_client.py");
+/// Checks that each method that a code block calls exists in a client, where `declaration` precedes
+/// the method's name.
+fn check_client(page: &str, snippet: &str, client: &str, declaration: &str) {
+    let client = text(client);
     let calls = snippet.split("ada.").skip(1).chain(snippet.split("client.").skip(1));
     let names: Vec<&str> = calls.filter_map(|rest| Some(rest.split_once('(')?.0)).collect();
     assert!(!names.is_empty(), "{page}: a snippet without a call");
     for name in names {
-        assert!(client.contains(&format!("def {name}(")), "{page}: the client has no `{name}`");
+        let declared = client.contains(&format!("{declaration}{name}("));
+        assert!(declared, "{page}: the client has no `{name}`");
     }
 }
 
@@ -148,7 +155,8 @@ fn every_snippet_is_read_by_its_parser() {
             }
             "toml" => check_settings(&page, &text),
             "json" => drop(serde_json::from_str::<Value>(&text).expect(&page)),
-            "python" => check_python(&page, &text),
+            "python" => check_client(&page, &text, "clients/python/src/vctx/_client.py", "def "),
+            "ts" => check_client(&page, &text, "clients/typescript/src/client.js", " "),
             other => panic!("{page}: nothing reads a snippet of `{other}`"),
         }
     }
