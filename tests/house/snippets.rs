@@ -22,6 +22,7 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "clients/typescript/examples run such a client",
     ),
     ("docs/how-to/proxy.md", "vctx serve ──", "a picture"),
+    ("docs/how-to/which-tool.md", "You are a helpful", "a text for a model"),
     ("docs/tutorial/mcp.md", "You have a long-term", "a text for a model"),
     ("docs/tutorial/mcp.md", "fetch_core {}", "calls of a model with their answers"),
     ("docs/reference/embedded-format.md", "DIR/lock", "a listing of files"),
