@@ -17,6 +17,11 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("cargo build", "the program under test is built"),
     ("export PATH=", "the program under test stands first on PATH"),
     ("vctx serve", "it stays; the test starts it"),
+    ("pip install", "deploy/check-install.sh installs the packages"),
+    ("vctx embedder install", "deploy/check-install.sh installs the model"),
+    ("export VCTX_CHAT__", "deploy/check-install.sh has a stand-in for a model"),
+    ("vctx chat", "deploy/check-install.sh has a stand-in for a model"),
+    ("vctx search", "deploy/check-install.sh searches what the chat stored"),
 ];
 /// The pages whose commands the test runs in sequence in one shell.
 const PAGES: &[&str] = &["README.md", "docs/tutorial/tour.md"];
