@@ -63,7 +63,7 @@ def turn(agent: vctx.Agent, model: anthropic.Anthropic, name: str, tools: list[A
         if not uses:
             return text
         for use in uses:
-            agent.append_fifo(agent.tell(use.name, use.input), "tool", tool_call_id=use.id)
+            agent.tell(use.name, use.input, capture=use.id)
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
 
 

@@ -51,8 +51,7 @@ def turn(agent: vctx.Agent, tools: list[dict[str, Any]], model_socket: str, said
         if not calls:
             return text
         for call in calls:
-            result = agent.tell(call["function"]["name"], call["function"]["arguments"])
-            agent.append_fifo(result, "tool", tool_call_id=call["id"])
+            agent.tell(call["function"]["name"], call["function"]["arguments"], capture=call["id"])
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
 
 

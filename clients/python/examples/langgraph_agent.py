@@ -43,7 +43,7 @@ def graph(agent: vctx.Agent, model: Any) -> Any:
 
     def tools(turn: Turn) -> Turn:
         for call in turn["answer"].tool_calls:
-            agent.append_fifo(agent.tell(call["name"], call["args"]), "tool", tool_call_id=call["id"])
+            agent.tell(call["name"], call["args"], capture=call["id"])
         return turn
 
     def after(turn: Turn) -> str:

@@ -32,8 +32,7 @@ def turn(agent: vctx.Agent, model: openai.OpenAI, name: str, tools: list[Any], s
         if not calls:
             return message.content or ""
         for call in calls:
-            result = agent.tell(call.function.name, call.function.arguments)
-            agent.append_fifo(result, "tool", tool_call_id=call.id)
+            agent.tell(call.function.name, call.function.arguments, capture=call.id)
     raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
 
 

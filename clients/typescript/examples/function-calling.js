@@ -32,8 +32,7 @@ async function turn(agent, tools, modelSocket, said) {
     await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
     if (calls.length === 0) return content;
     for (const call of calls) {
-      const result = await agent.tell(call.function.name, call.function.arguments);
-      await agent.appendFifo(result, "tool", { tool_call_id: call.id });
+      await agent.tell(call.function.name, call.function.arguments, { capture: call.id });
     }
   }
   throw new Error(`no answer after ${INFERENCES_MAX} inferences`);

@@ -41,8 +41,7 @@ async function turn(agent, model, name, tools, said) {
     await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
     if (calls.length === 0) return content;
     for (const call of calls) {
-      const result = await agent.tell(call.function.name, call.function.arguments);
-      await agent.appendFifo(result, "tool", { tool_call_id: call.id });
+      await agent.tell(call.function.name, call.function.arguments, { capture: call.id });
     }
   }
   throw new Error(`no answer after ${INFERENCES_MAX} inferences`);

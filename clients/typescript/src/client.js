@@ -245,6 +245,9 @@ export class Client {
   }
 }
 
+/** What a model reads if its arguments cannot be read. */
+const NO_OBJECT = "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema.";
+
 /** The object that a JSON text contains, if it contains one. @param {string} text @returns {Record<string, unknown> | undefined} */
 function objectOf(text) {
   try {
@@ -303,6 +306,7 @@ export class Agent {
 
   /**
    * One tool call of a model, answered with the short text that the model reads; `given` may be the JSON text of the model.
+   * With `capture`, the id of the model's call, the text is also appended to the queue as the result of that call.
    * The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the
    * state is read again, and the next call builds on it. Throws if no answer came, or if the same call can succeed later
    * (`problem.passing`).
@@ -311,16 +315,20 @@ export class Agent {
    */
   async tell(tool, given, write = {}) {
     const parsed = typeof given === "string" ? objectOf(given) : given;
-    if (parsed === undefined) {
-      return "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema.";
-    }
+    if (parsed === undefined) return this.#refused(NO_OBJECT, write);
     try {
       return (await this.#called(tool, parsed, { ...write, text: true })).text;
     } catch (problem) {
       if (!(problem instanceof Refused) || problem.passing || (problem.status ?? 500) >= 500) throw problem;
       if (problem instanceof RevisionStale) await this.state();
-      return problem.systemMessage;
+      return this.#refused(problem.systemMessage, write);
     }
+  }
+
+  /** The text of a refused call, which is appended as the result of the model's call if that is captured. @param {string} text @param {t.Captured} captured */
+  async #refused(text, { capture }) {
+    if (typeof capture === "string") await this.appendFifo(text, "tool", { tool_call_id: capture });
+    return text;
   }
 
   /** @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured & {text?: boolean}} write @returns {Promise<any>} */

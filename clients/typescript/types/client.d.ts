@@ -102,6 +102,7 @@ export declare class Agent {
     call(tool: string, given: Record<string, unknown>, write?: t.Write & t.Captured): Promise<t.Answer<any>>;
     /**
      * One tool call of a model, answered with the short text that the model reads; `given` may be the JSON text of the model.
+     * With `capture`, the id of the model's call, the text is also appended to the queue as the result of that call.
      * The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the
      * state is read again, and the next call builds on it. Throws if no answer came, or if the same call can succeed later
      * (`problem.passing`).

@@ -20,6 +20,10 @@ from ._wire import fresh_key, given, is_lost, may_repeat, next_page, pause_s, re
 from ._wire import with_query
 
 
+# What a model reads if its arguments cannot be read.
+NO_OBJECT = "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema."
+
+
 class Client:
     """A server at its socket; connects with the first call.
 
@@ -376,8 +380,9 @@ class Agent:
     ) -> str:
         """One tool call of a model, answered with the short text that the model reads; `arguments` may be the JSON text of the model.
 
-        The answer to a refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the state is
-        read again, and the next call builds on it. Raises if no answer came, or if the same call can succeed later (`Problem.passing`).
+        With `capture`, the id of the model's call, the text is also appended to the queue as the result of that call. The answer to a
+        refused call is the text of the refusal, so that the model can correct its call. After `RevisionStale` the state is read again, and
+        the next call builds on it. Raises if no answer came, or if the same call can succeed later (`Problem.passing`).
         """
         if isinstance(arguments, str):
             try:
@@ -385,7 +390,7 @@ class Agent:
             except ValueError:
                 parsed = None
             if not isinstance(parsed, dict):
-                return "Error INVALID_ARGUMENT: the arguments are no JSON object: send one object that matches the schema."
+                return self._refused(NO_OBJECT, capture)
             arguments = parsed
         try:
             answer = self._called(tool, arguments, capture, key, rev, text=True)
@@ -394,8 +399,14 @@ class Agent:
                 raise
             if isinstance(problem, RevisionStale):
                 self.state()
-            return problem.system_message
+            return self._refused(problem.system_message, capture)
         return cast(str, answer["text"])
+
+    def _refused(self, text: str, capture: bool | str | None) -> str:
+        """The text of a refused call, which is appended as the result of the model's call if that is captured."""
+        if isinstance(capture, str):
+            self.append_fifo(text, "tool", tool_call_id=capture)
+        return text
 
     def _called(
         self,
