@@ -18,6 +18,9 @@ Examples:
   vctx context --agent ada --manifest               the window's messages, with tokens and digests
   vctx context --agent ada --save receipt.json      keep the receipt; later: vctx verify --receipt receipt.json";
 
+/// Number of characters of a tool call's arguments.
+const CALL_CHARS: usize = 200;
+
 /// Print the rendered window
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,11 +67,14 @@ pub fn rendered(answer: &Value) -> String {
             } else {
                 format!(" {}", output::cell(&name, output::CELL_CHARS_MAX))
             };
-            format!(
-                "── {}{who} ──\n{}",
-                output::field(message, "/role"),
-                output::printable(&output::field(message, "/content"))
-            )
+            let content = output::printable(&output::field(message, "/content"));
+            let calls = output::list(message, "/tool_calls").iter().map(|call| {
+                let text = |pointer: &str| output::cell(&output::field(call, pointer), CALL_CHARS);
+                format!("→ {} {}", text("/function/name"), text("/function/arguments"))
+            });
+            let said: Vec<String> =
+                (!content.is_empty()).then_some(content).into_iter().chain(calls).collect();
+            format!("── {}{who} ──\n{}", output::field(message, "/role"), said.join("\n"))
         })
         .collect();
     let (occupancy, free) =

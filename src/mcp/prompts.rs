@@ -11,10 +11,9 @@ const MCP_PROMPT_BYTES_MAX: usize = 256 * 1024;
 
 /// Instructions for a model with vctx's own tools.
 const VCTX: &str = "\
-A memory that outlives the conversation. Blocks of core memory stay in view: read them with fetch_core, keep facts, preferences and \
-plans there with store_core. Messages go into a queue with append_fifo; when the window fills, the oldest move to recall storage and \
-nothing is lost: search_recall finds them by their words, and write_recall keeps there what may be needed later but not now. Documents \
-go into the archive with ingest_archival, and search_archival finds their passages; an answer that rests on them says so in append_fifo by `cites`.";
+A memory that outlives the conversation. Blocks of core memory have facts, preferences and plans: read all of them with fetch_core before \
+you answer, and write them with store_core. write_recall keeps a text that may be needed later, and search_recall finds it by its words and \
+meaning, as it finds earlier messages. Documents go into the archive with ingest_archival, and search_archival finds their passages.";
 
 /// Instructions for a model with MemGPT's tools.
 const MEMGPT: &str = "\
@@ -25,9 +24,9 @@ archival_memory_search finds it. send_message is all that the user sees of you. 
 
 /// Instructions for a model with Anthropic's `memory` tool.
 const ANTHROPIC: &str = "\
-A memory that outlives the conversation. Files under /memories stay in view: look at them with the tool `memory` before you begin, keep facts, \
-preferences and plans there. Messages go into a queue with append_fifo; when the window fills, the oldest move to recall storage and nothing is lost: \
-search_recall finds them by their words. Documents go into the archive with ingest_archival, and search_archival finds their passages.";
+A memory that outlives the conversation. Files under /memories have facts, preferences and plans: look at them with the tool `memory` before \
+you begin, and keep them up to date. write_recall keeps a text that may be needed later, and search_recall finds it, as it finds earlier \
+messages. Documents go into the archive with ingest_archival, and search_archival finds their passages.";
 
 /// Instructions common to all dialects.
 const ALL: &str = "\
