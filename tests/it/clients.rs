@@ -68,6 +68,7 @@ fn the_typescript_client_drives_every_path() {
     unconfigured(&mut tests);
     tests.args([
         "--test",
+        "tests/ai.test.js",
         "tests/contract.test.js",
         "tests/examples.test.js",
         "tests/lasting.test.js",

@@ -275,6 +275,11 @@ export class Agent {
     this.#path = `/v1/agents/${encodeURIComponent(name)}`;
   }
 
+  /** The server of this agent. */
+  get client() {
+    return this.#client;
+  }
+
   /** Revision of the memory in the last answer. */
   get rev() {
     return this.#seen.memory?.rev;

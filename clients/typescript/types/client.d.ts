@@ -86,6 +86,8 @@ export declare class Agent {
     name: string;
     /** @param {Client} client @param {string} name */
     constructor(client: Client, name: string);
+    /** The server of this agent. */
+    get client(): Client;
     /** Revision of the memory in the last answer. */
     get rev(): string | undefined;
     /** Creates the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
