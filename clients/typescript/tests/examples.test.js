@@ -2,17 +2,18 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, symlinkSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 import { Client } from "../src/index.js";
+import { skipWithout } from "./packages.js";
 import { server } from "./server.js";
 
 const SAID = "I moored the Swallow at pier 4.";
 /** The package that each example needs beside this one. */
-const NEEDS = { "function-calling": "vctx", "openai-chat": "openai" };
+const NEEDS = { "ai-sdk": "@ai-sdk/openai-compatible", "function-calling": "vctx", "openai-chat": "openai" };
 
 const examples = new URL("../examples/", import.meta.url);
 const run = promisify(execFile);
@@ -24,16 +25,8 @@ before(async () => {
 
 after(() => running.stop());
 
-function there(name) {
-  try {
-    return Boolean(import.meta.resolve(name)) && (name === "vctx" || existsSync(new URL(`../node_modules/${name}`, import.meta.url)));
-  } catch {
-    return false;
-  }
-}
-
 for (const [name, needed] of Object.entries(NEEDS)) {
-  test(name, { skip: !there(needed) && `no package ${needed}` }, async () => {
+  test(name, { skip: skipWithout(needed) }, async () => {
     const agent = `ex-${name}`;
     const given = [SAID, "--agent", agent, "--socket", running.socket, "--model-socket", running.modelSocket];
     const came = await run(process.execPath, [fileURLToPath(new URL(`${name}.js`, examples)), ...given]);
