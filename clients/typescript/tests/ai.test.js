@@ -1,9 +1,13 @@
 /** The Vercel AI SDK with the real server as its memory: its own mock models, and a model over HTTP. */
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import http from "node:http";
 import { Readable } from "node:stream";
 import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 import { Client } from "../src/index.js";
 import { skipWithout } from "./packages.js";
@@ -318,7 +322,7 @@ describe("the Vercel AI SDK", { skip }, () => {
     assert.deepEqual(await log(agent), ["user: Where?", "assistant: The boat lies ", cut, "assistant: At pier 4."]);
   });
 
-  test("a failure to keep what was cut off is told", async () => {
+  test("a failure to keep what was cut off is reported", async () => {
     const agent = await newAgent({ context_window: 512 });
     const problems = [];
     const middleware = vctxMemory(agent, { onError: (problem) => problems.push(problem.code) });
@@ -433,6 +437,33 @@ describe("the Vercel AI SDK", { skip }, () => {
       ["step-start", "text"],
     ]);
     assert.equal(await saveMessages(agent, [...loaded, user("u3", "Thanks.")]), 1);
+  });
+
+  test("what the document shows runs as it is there", async () => {
+    const directory = `${running.home}/run/vctx`;
+    mkdirSync(directory, { recursive: true });
+    symlinkSync(running.socket, `${directory}/vctx.sock`);
+    const page = readFileSync(new URL("../../../docs/how-to/ai-sdk.md", import.meta.url), "utf8");
+    const shown = page.split("~~~js\n").slice(1).map((block) => block.split("~~~")[0]);
+    assert.equal(shown.length, 4);
+    const program = `
+      import { MockLanguageModelV3, convertArrayToReadableStream } from "ai/test";
+      const content = ${JSON.stringify([text("At pier 4.")])};
+      const generated = { content, finishReason: ${JSON.stringify(finish([]))}, usage: ${JSON.stringify(USAGE)}, warnings: [] };
+      const chunks = ${JSON.stringify(streamed([text("At pier 4.")]))};
+      const model = new MockLanguageModelV3({ doGenerate: async () => generated, doStream: async () => ({ stream: convertArrayToReadableStream(chunks) }) });
+      ${shown.join("\n")}
+      const messages = [{ id: "u", role: "user", parts: [{ type: "text", text: "And now?" }] }];
+      const response = await POST(new Request("http://app", { method: "POST", body: JSON.stringify({ messages }) }));
+      const body = await response.text();
+      if (!body.includes('"delta":"4."')) throw new Error(body);
+      if ((await onFinish({ messages: await loadMessages(ada) })) !== 0) throw new Error("saved twice");
+      client.close();`;
+    const env = { ...process.env, XDG_RUNTIME_DIR: `${running.home}/run` };
+    await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], { cwd: fileURLToPath(new URL("..", import.meta.url)), env });
+    const rows = await log(client.agent("ada"));
+    assert.deepEqual(rows.filter((row) => row.startsWith("user")), ["user: My boat lies at pier 4.", "user: Where is it?", "user: And now?"]);
+    assert.equal(rows.length, 6);
   });
 
   test("the SDK talks to a model over HTTP", async () => {

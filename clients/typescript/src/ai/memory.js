@@ -186,8 +186,8 @@ class Cuts {
 }
 
 /**
- * The same stream; the answer is stored before its end is passed on. Calls of an answer that was cut off are not kept, because nobody
- * will answer them.
+ * The same stream; the answer is stored before its end is passed on. Calls of an answer that was cut off are not kept, because no
+ * caller will answer them.
  *
  * @param {ReadableStream<any>} stream @param {Agent} agent @param {string} key @param {Cuts} cuts @param {AbortSignal} [signal]
  */
