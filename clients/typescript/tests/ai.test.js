@@ -291,6 +291,24 @@ describe("the Vercel AI SDK", { skip }, () => {
     assert.equal(await saveMessages(agent, chat), 1);
   });
 
+  test("a chat goes on after a tool call of an answer that was cut off", async () => {
+    const agent = await newAgent();
+    const middleware = vctxMemory(agent);
+    const chunks = streamed([text("Let me look. "), call("w1", "weather", {})]).slice(0, -1);
+    const cut = new MockModel({ doStream: async () => ({ stream: mocks.convertArrayToReadableStream(chunks) }) });
+    const weather = ai.tool({ inputSchema: ai.jsonSchema({ type: "object" }), execute: async () => "12 degrees" });
+    await ai.streamText({ model: ai.wrapLanguageModel({ model: cut, middleware }), tools: { weather }, prompt: "Weather?", onError: () => {} }).consumeStream();
+    await middleware.settled();
+    const chat = [
+      user("u1", "Weather?"),
+      { id: "a1", role: "assistant", parts: [text("Let me look. "), { type: "tool-weather", toolCallId: "w1", state: "output-available", input: {}, output: "12 degrees" }] },
+      user("u2", "And?"),
+    ];
+    const model = ai.wrapLanguageModel({ model: scripted("12 degrees."), middleware });
+    assert.equal((await ai.generateText({ model, messages: await ai.convertToModelMessages(chat) })).text, "12 degrees.");
+    assert.deepEqual((await log(agent)).slice(3), ["assistant: Let me look. ", "tool: 12 degrees", "user: And?", "assistant: 12 degrees."]);
+  });
+
   test("a stream whose reader goes away keeps what was said", async () => {
     const agent = await newAgent();
     const middleware = vctxMemory(agent);

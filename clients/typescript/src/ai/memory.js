@@ -7,6 +7,7 @@ import { CUT_OFF, answerRows, isOwnCall, promptOf, rowsOf, textOf } from "./rows
 /** @import { Agent } from "../client.js" */
 /** @import { NewMessage } from "../types.js" */
 /** @import { CallOptions, Prompt } from "./rows.js" */
+/** @import { Logged } from "./log.js" */
 /** @typedef {import("ai").LanguageModelMiddleware} Middleware */
 /** @typedef {Awaited<ReturnType<Parameters<NonNullable<Middleware["wrapGenerate"]>>[0]["doGenerate"]>>} Generated */
 /** @typedef {Awaited<ReturnType<Parameters<NonNullable<Middleware["wrapStream"]>>[0]["doStream"]>>} Streamed */
@@ -94,7 +95,7 @@ function turnOf(turns, params) {
  */
 async function append(agent, prompt, key, compare) {
   const log = await newestFor(agent, prompt.length);
-  const from = log.length === 0 ? 0 : prompt.map(({ role }) => role).lastIndexOf("assistant") + 1;
+  const from = log.length === 0 ? 0 : firstNew(prompt, log);
   const placed = prompt.flatMap((message, at) => (at < from ? [] : rowsOf(message).map((row, part) => ({ row, place: `${at}.${part}` }))));
   const known = compare ? overlap(placed.map(({ row }) => row), log) : 0;
   let last;
@@ -106,7 +107,20 @@ async function append(agent, prompt, key, compare) {
   return last;
 }
 
-/** The whole answer that stands after a position, as parts of the SDK. @param {Agent} agent @param {number} seq */
+/**
+ * Where the new messages begin: after the last answer, or with it if the memory lacks its calls, because it was cut off, and there are
+ * results of them.
+ *
+ * @param {Prompt} prompt @param {Logged[]} log
+ */
+function firstNew(prompt, log) {
+  const last = prompt.map(({ role }) => role).lastIndexOf("assistant");
+  const calls = new Set(log.flatMap(({ row }) => (row.meta.tool_calls ?? []).map((/** @type {any} */ call) => call.id)));
+  const isKnown = (/** @type {NewMessage} */ row) => row.role !== "tool" || calls.has(row.tool_call_id);
+  return prompt.slice(last + 1).flatMap(rowsOf).every(isKnown) ? last + 1 : Math.max(last, 0);
+}
+
+/** The whole answer that is after a position, as parts of the SDK. @param {Agent} agent @param {number} seq */
 async function answered(agent, seq) {
   const [next] = await between(agent, seq + 1, seq + 1 + ANSWER_LOOK);
   if (next?.row.role !== "assistant" || next.cut) return undefined;
@@ -186,8 +200,8 @@ class Cuts {
 }
 
 /**
- * The same stream; the answer is stored before its end is passed on. Calls of an answer that was cut off are not kept, because no
- * caller will answer them.
+ * The same stream; the answer is stored before its end is passed on. Calls of an answer that was cut off are not kept, because
+ * their results may never come.
  *
  * @param {ReadableStream<any>} stream @param {Agent} agent @param {string} key @param {Cuts} cuts @param {AbortSignal} [signal]
  */
