@@ -29,6 +29,15 @@ fn python() -> PathBuf {
     if own.exists() { own } else { PathBuf::from("python3") }
 }
 
+/// Tells the tests of a client which program to start, and how many rounds to try.
+fn configured(tests: &mut Command, home: &Home) {
+    tests.env("VCTX_PROGRAM", PROGRAM);
+    if let Some(rounds) = std::env::var_os("VCTX_ROUNDS") {
+        tests.env("VCTX_ROUNDS", rounds);
+    }
+    home.add_outside(tests);
+}
+
 fn assert_passed(what: &str, output: &Output) {
     let (said, fault) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -49,8 +58,7 @@ fn the_python_client_drives_every_path() {
         .args(["-W", "error::ResourceWarning", "-m", "unittest", "-q"])
         .current_dir(clients("python"));
     tests.env("PYTHONPATH", clients("python").join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
-    tests.env("VCTX_PROGRAM", PROGRAM);
-    home.add_outside(&mut tests);
+    configured(&mut tests, &home);
     assert_passed("python3 -m unittest", &tests.output().expect("python3"));
 }
 
@@ -75,7 +83,6 @@ fn the_typescript_client_drives_every_path() {
         "tests/wire.test.js",
     ]);
     tests.current_dir(clients("typescript"));
-    tests.env("VCTX_PROGRAM", PROGRAM);
-    home.add_outside(&mut tests);
+    configured(&mut tests, &home);
     assert_passed("node --test", &tests.output().expect("node"));
 }
