@@ -341,11 +341,10 @@ impl Walk<'_> {
         Ok(Inference::Answer(said))
     }
 
-    /// Ends a run whose caller disconnected. The text that the caller received is recorded as the
-    /// answer, because the user has read it.
+    /// Ends a run whose caller disconnected. Text that the user has read is recorded as the answer.
     async fn cancelled(&mut self, n: u64, ready: &Ready, told: String) -> Result<Inference> {
         let why = RunReason::Cancelled.text();
-        if told.is_empty() {
+        if told.is_empty() || !self.request.is_read {
             self.give_up(n, ready, why).await?;
             return Ok(Inference::End(RunReason::Cancelled));
         }

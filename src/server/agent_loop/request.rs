@@ -52,6 +52,9 @@ pub struct RunRequest {
     pub beat: Beat,
     /// Memory tools offered to the model, by name or `all`; `None` for the configured tools.
     pub tools: Option<Vec<String>>,
+    /// Whether the user reads the text of an answer as it comes. What was read of an answer is kept
+    /// if the user ends the run.
+    pub is_read: bool,
 }
 
 impl RunRequest {

@@ -36,6 +36,7 @@ impl Processor {
             options: Map::new(),
             beat: Beat::default(),
             tools: None,
+            is_read: false,
         };
         let (events, mut told) = mpsc::channel(RUN_EVENTS_WAITING);
         let listen = async { while told.recv().await.is_some() {} };

@@ -112,7 +112,7 @@ pub(super) async fn run(caller: Caller, body: Body) -> Response {
     let streams = accept.is_some_and(|kinds| kinds.contains("text/event-stream"));
     let front = Arc::clone(&caller.front);
     let (request, room) = match request(caller, body).await {
-        Ok(request) => request,
+        Ok((request, room)) => (RunRequest { is_read: streams, ..request }, room),
         Err(error) => return error.into_problem(),
     };
     let Some((mut events, work)) = begin_run(&front, request, room) else { return crowded() };
@@ -142,6 +142,7 @@ async fn request(caller: Caller, body: Body) -> Result<(RunRequest, Room)> {
             BeatName::Always => Beat::Always,
         },
         tools: run.tools,
+        is_read: false,
     };
     Ok((request, room))
 }

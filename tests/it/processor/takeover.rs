@@ -127,6 +127,44 @@ async fn a_client_that_leaves_ends_its_run_and_nothing_is_half_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_user_has_read_of_an_answer_that_was_ended_is_kept() {
+    let stage = Stage::new("slow", &["store_core"], WINDOW, &[]).await;
+    let mut chat = std::process::Command::new(crate::home::PROGRAM);
+    crate::home::unconfigured(&mut chat);
+    chat.args(["chat", "ada", "--socket"]).arg(stage.home.path("vctx.sock"));
+    chat.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut chat = chat.spawn().expect("the chat");
+    let mut input = chat.stdin.take().expect("stdin");
+    std::io::Write::write_all(&mut input, b"Hello\n").expect("a line");
+    let mut shown = std::io::BufReader::new(chat.stdout.take().expect("stdout"));
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut shown, &mut first).expect("the picture of the window");
+    let mut piece = [0; 8];
+    std::io::Read::read_exact(&mut shown, &mut piece).expect("the beginning of the answer");
+    // Ctrl-C ends the answer, and not the chat.
+    let kill = ["-c", &format!("kill -INT {}", chat.id())].map(str::to_owned);
+    assert!(std::process::Command::new("sh").args(kill).status().expect("sh").success());
+    drop(input);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut shown, &mut rest).expect("the end of the answer");
+    assert!(rest.contains("the memory keeps what was told"), "{rest}");
+    assert!(chat.wait().expect("it ends").success());
+    let mut ends = Vec::new();
+    for _ in 0..600 {
+        ends = stage.run_events("end").await;
+        if !ends.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!((ends.len(), &ends[0]["reason"]), (1, &json!("cancelled")));
+    let kept = said(&stage.ada.messages().await);
+    assert_eq!((kept.len(), kept[1].0.as_str()), (2, "assistant"), "{kept:?}");
+    assert!(kept[1].1.as_bytes().starts_with(&piece), "{kept:?}");
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_else_wrote_while_the_model_was_thinking_is_not_overwritten() {
     let store = |block: &str, content: &str, mode: &str| {
         json!({"name": "store_core",

@@ -45,6 +45,7 @@ pub(super) fn run_of(
         options: conversation.options.clone(),
         beat: Beat::Always,
         tools: None,
+        is_read: false,
     }
 }
 
