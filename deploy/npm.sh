@@ -1,19 +1,21 @@
 #!/bin/sh
 # Builds the npm packages target/npm/vctx-VERSION.tgz (client and launcher) and vctx-PLATFORM-ARCH-VERSION.tgz (the program).
-# npm.sh [--binary FILE] [--platform NAME] [--out DIR] [--client-only]
+# npm.sh [--binary FILE] [--platform NAME] [--out DIR] [--repository URL] [--client-only]
 #   --binary       packs the given program instead of building one
 #   --platform     Node's name of the program's platform           [default: that of this machine, such as linux-x64]
 #   --out          directory of the packages                       [default: target/npm]
+#   --repository   address of the source, which npm compares with a package's provenance   [default: none]
 #   --client-only  packs the client and launcher, without a program
 # Needs cargo, Node 20 with npm.
 set -eu
 cd "$(dirname "$0")/.."
-binary='' out=target/npm platform='' program=yes
+binary='' out=target/npm platform='' repository='' program=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --binary) binary=$2; shift 2 ;;
     --platform) platform=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
+    --repository) repository=$2; shift 2 ;;
     --client-only) program=''; shift ;;
     *) awk 'NR > 1 && !/^#/ { exit } NR > 1 { print substr($0, 3) }' "$0"; [ "$1" = --help ] && exit 0; exit 64 ;;
   esac
@@ -23,15 +25,17 @@ out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The client names the programs of all platforms as optional: npm installs the one that fits.
+# The client names the programs of all platforms as optional: npm installs the one that fits. A platform without a release must not be
+# named: npm would run whatever somebody else publishes under that name.
 cp -r clients/typescript/bin clients/typescript/src clients/typescript/types clients/typescript/README.md LICENSE "$work"
 node -e '
   const p = JSON.parse(require("fs").readFileSync(0));
-  const platforms = ["linux-x64", "linux-arm64", "darwin-arm64", "darwin-x64"];
+  const platforms = ["linux-x64", "linux-arm64"];
   p.optionalDependencies = Object.fromEntries(platforms.map((name) => [`vctx-${name}`, p.version]));
   delete p.devDependencies; delete p.scripts;
+  if (process.argv[1]) p.repository = { type: "git", url: process.argv[1] };
   console.log(JSON.stringify(p, null, 2));
-' <clients/typescript/package.json >"$work/package.json"
+' "$repository" <clients/typescript/package.json >"$work/package.json"
 (cd "$work" && npm pack --silent --pack-destination "$out" >/dev/null)
 
 if [ -n "$program" ]; then
@@ -48,8 +52,10 @@ if [ -n "$program" ]; then
     const { version, license } = JSON.parse(require("fs").readFileSync(0));
     const [os, cpu] = process.argv[1].split("-");
     const description = `The program vctx for ${process.argv[1]}`;
-    console.log(JSON.stringify({ name: `vctx-${process.argv[1]}`, version, description, license, os: [os], cpu: [cpu], files: ["bin"] }, null, 2));
-  ' "$platform" <clients/typescript/package.json >"$work/program/package.json"
+    const repository = process.argv[2] ? { type: "git", url: process.argv[2] } : undefined;
+    const name = `vctx-${process.argv[1]}`;
+    console.log(JSON.stringify({ name, version, description, license, repository, os: [os], cpu: [cpu], files: ["bin"] }, null, 2));
+  ' "$platform" "$repository" <clients/typescript/package.json >"$work/program/package.json"
   (cd "$work/program" && npm pack --silent --pack-destination "$out" >/dev/null)
 fi
 ls "$out"/vctx-*.tgz
