@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::args;
 use crate::exit::Failure;
+use crate::mcp_install;
 use crate::output;
 use crate::secrets::variable_of;
 use crate::whose::from_environment;
@@ -23,7 +24,9 @@ use vctx_mcp::{Bridge, Settings, listen, serve};
 const IDLE_EXIT_S: u64 = 300;
 
 const EXAMPLES: &str = "\
-In the configuration of an MCP client (Claude Desktop, Claude Code, Cursor, VS Code, Zed, …):
+  vctx mcp install --client cursor      writes the configuration of a client, which is shown first
+
+In the configuration of any other MCP client:
   {\"mcpServers\": {\"memory\": {\"command\": \"vctx\", \"args\": [\"mcp\"]}}}
   {\"mcpServers\": {\"memory\": {\"command\": \"vctx\", \"args\": [\"mcp\", \"--agent\", \"ada\"]}}}
 
@@ -38,8 +41,11 @@ stdout contains only messages of the protocol; logs go to stderr (VCTX_LOG__FILT
 
 /// Serve an agent's memory to an MCP client, on stdin and stdout
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Mcp {
+    #[command(subcommand)]
+    action: Option<McpAction>,
+
     /// Agent whose memory the client uses; the client's first write creates the agent
     /// [default: $VCTX_AGENT, else the agent `default`]
     #[arg(long, value_name = "NAME")]
@@ -74,8 +80,23 @@ pub struct Mcp {
     idle_exit_s: u64,
 }
 
+#[derive(Debug, Subcommand)]
+enum McpAction {
+    Install(mcp_install::Install),
+}
+
+impl Mcp {
+    /// Whether errors are answered in JSON.
+    pub fn json(&self) -> bool {
+        matches!(&self.action, Some(McpAction::Install(asked)) if asked.json)
+    }
+}
+
 /// Runs `vctx mcp`.
 pub async fn run(mcp: Mcp) -> Result<(), Failure> {
+    if let Some(McpAction::Install(asked)) = &mcp.action {
+        return mcp_install::run(asked);
+    }
     // The MCP library logs whole messages at debug level, but logs must not contain conversations.
     let filter = variable_of("VCTX_LOG__FILTER").unwrap_or_else(|| "info".into());
     let logs =

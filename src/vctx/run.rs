@@ -183,7 +183,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
         Command::Export(asked) => finish(asked.target.json, export::run(asked)),
         Command::Import(asked) => finish(asked.target.json, import::run(asked)),
-        Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
+        Command::Mcp(mcp) => finish(mcp.json(), mcp::run(mcp)),
         Command::Forget(asked) => finish(asked.target.json, forget::run(asked)),
         Command::Checkpoints(asked) => finish(asked.json(), checkpoints::run(asked)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
