@@ -843,9 +843,9 @@ class Agent:
         """The Conveyance score of the memory, with all its counts."""
         return self._client._json("GET", with_query(f"{self._path}/conveyance", {"of": of}))
 
-    def messages(self, start: int = 1, limit: int | None = None) -> t.Messages:
-        """A page of all messages ever appended; `start` is `next_seq` of the previous page."""
-        query = {"from_seq": start, "limit": limit}
+    def messages(self, start: int = 1, limit: int | None = None, *, originals: bool | None = None) -> t.Messages:
+        """A page of all messages ever appended; `start` is `next_seq` of the previous page. `originals` shows texts in quarantine, too."""
+        query = {"from_seq": start, "limit": limit, "originals": None if originals is None else str(originals).lower()}
         return cast(t.Messages, self._client._json("GET", with_query(f"{self._path}/messages", query)))
 
     def events(self, start: str | None = None, limit: int | None = None) -> t.Events:
