@@ -1,19 +1,22 @@
 """A session of the OpenAI Agents SDK that is kept in the log of an agent of vctx.
 
-`VctxSession` implements the SDK's protocol `Session`. The agent that holds a session has the session's id as its name.
+`VctxSession` implements the SDK's protocol `Session`. The agent that holds a session has the
+session's id as its name.
 
-- An item that is only a text of a user, an assistant or the system is stored as a message with this text, so that the server's
-  searches, its window and its summary show it as it was said. Every other item is stored as a message whose content is the item's JSON
-  and whose name is `openai-item`. Both come back as they were given, with their keys in the same order.
-- What a tool returned has the role `tool`: the server treats it as text from outside, also if a rule puts it into quarantine. The
-  session itself always reads the original text.
-- `pop_item` and `clear_session` forget messages (docs/how-to/forget.md): their texts are removed from the server, with everything that
-  was made from them. Their positions in the log stay, with the digests that prove that nothing else was changed.
-- Messages that other programs append to the agent as user, assistant or system are items of the session, too. Tool calls and results
-  that other programs append are not.
+- An item that is only a text of a user, an assistant or the system is stored as a message with this
+  text, so that the server's searches, its window and its summary show it as it was said. Every
+  other item is stored as a message whose content is the item's JSON and whose name is
+  `openai-item`. Both come back as they were given, with their keys in the same order.
+- What a tool returned has the role `tool`: the server treats it as text from outside, also if a
+  rule puts it into quarantine. The session itself always reads the original text.
+- `pop_item` and `clear_session` forget messages (docs/how-to/forget.md): their texts are removed
+  from the server, with everything that was made from them. Their positions in the log stay, with
+  the digests that prove that nothing else was changed.
+- Messages that other programs append to the agent as user, assistant or system are items of the
+  session, too. Tool calls and results that other programs append are not.
 
-One item has at most 1 MiB of JSON. A call of `add_items` makes as few writes as its length allows, in the order of the items; each
-write is atomic.
+One item has at most 1 MiB of JSON. A call of `add_items` makes as few writes as its length allows,
+in the order of the items; each write is atomic.
 """
 
 import asyncio
@@ -31,13 +34,13 @@ from agents.memory import SessionSettings
 from . import types as t
 from ._client import Agent
 from ._opened import Server, client_of, opened
-from ._problems import Garbled, InvalidArgument, RevisionStale
+from ._problems import Conflict, InvalidArgument, RevisionStale
 from ._wire import ANY, advanced, fresh_key, pause_s
 
 __all__ = ["VctxSession"]
 
-# Window of a new session's agent, in tokens: the largest that the server allows, so that any item fits, and so that nothing has to be
-# summarised for a window that the SDK does not use.
+# Window of a new session's agent, in tokens: the largest that the server allows, so that any item
+# fits, and so that nothing has to be summarised for a window that the SDK does not use.
 WINDOW_TOKENS = 4_000_000
 SYSTEM = "This agent holds a session of the OpenAI Agents SDK."
 # Name of messages whose content is the JSON of an item.
@@ -47,12 +50,15 @@ BLOCK = "session"
 # Names that the server accepts for agents.
 AGENT_NAME = re.compile(r"[A-Za-z0-9_.-]{0,127}[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 AGENT_NAME_MAX = 128
-# Maximum number of messages in one page of the log, and smallest number that a search for the newest items reads.
+# Maximum number of messages in one page of the log, and smallest number that a search for the
+# newest items reads.
 PAGE_MESSAGES = 1_000
 PAGE_MESSAGES_MIN = 16
-# Maximum number of bytes of messages in one write; the server's limit is 2 MiB, including the rest of the request.
+# Maximum number of bytes of messages in one write; the server's limit is 2 MiB, including the rest
+# of the request.
 WRITE_BYTES_MAX = 1_500_000
-# Number of messages that one call forgets, and maximum number of calls until the server has forgotten them.
+# Number of messages that one call forgets, and maximum number of calls until the server has
+# forgotten them.
 FORGOTTEN_MAX = 256
 FORGET_CALLS_MAX = 100
 # Maximum number of attempts of a change that other programs overtake.
@@ -64,8 +70,9 @@ T = TypeVar("T")
 class VctxSession:
     """A conversation of the OpenAI Agents SDK on a server of vctx.
 
-    `server` is a client, which stays open, or the path of a socket. `agent` is the name of the agent that holds the session; by default it
-    is the session's id, or a digest of an id that is no name of an agent.
+    `server` is a client, which stays open, or the path of a socket. `agent` is the name of the
+    agent that holds the session; by default it is the session's id, or a digest of an id that is no
+    name of an agent.
     """
 
     session_settings: SessionSettings | None = None
@@ -86,7 +93,8 @@ class VctxSession:
         self._name = agent if agent is not None else agent_name(session_id)
         self._context_window = context_window
         self._agent: Agent | None = None
-        # One call at a time: a call whose task was cancelled still ends in its thread before the next one begins.
+        # One call at a time: a call whose task was cancelled still ends in its thread before the
+        # next one begins.
         self._turn = threading.Lock()
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -156,12 +164,13 @@ class Log:
                 time.sleep(pause_s(attempt, problem))
                 continue
             return item
-        raise Garbled(f"the session was changed during each of {TRIES_MAX} attempts to pop an item")
+        raise Conflict(f"the session was changed during each of {TRIES_MAX} attempts to pop an item")
 
     def clear(self) -> None:
         """Lets the session begin behind its last message, then forgets the messages before.
 
-        The block names the messages that are still to be forgotten, so that a repetition goes on after a failure.
+        The block names the messages that are still to be forgotten, so that a repetition goes on
+        after a failure.
         """
         forget_from, begin = self._begin_at_end()
         for start in range(forget_from, begin, FORGOTTEN_MAX):
@@ -170,7 +179,7 @@ class Log:
             newer, forgotten, _, rev = self._extent()
             if forgotten >= begin or self._note(newer, begin, rev):
                 return
-        raise Garbled(f"the session was changed during each of {TRIES_MAX} attempts to clear it")
+        raise Conflict(f"the session was changed during each of {TRIES_MAX} attempts to clear it")
 
     def _begin_at_end(self) -> tuple[int, int]:
         """Moves the session's beginning to the end of the log; gives the range of messages to forget."""
@@ -178,7 +187,7 @@ class Log:
             begin, forgotten, end, rev = self._extent()
             if begin == end or self._note(end, forgotten, rev):
                 return forgotten, end
-        raise Garbled(f"the session was changed during each of {TRIES_MAX} attempts to clear it")
+        raise Conflict(f"the session was changed during each of {TRIES_MAX} attempts to clear it")
 
     def _extent(self) -> tuple[int, int, int, str]:
         """Where the session begins, up to where the log is forgotten, where the log ends, and the revision that says so."""
@@ -229,16 +238,17 @@ class Log:
             try:
                 self._forget(seqs, ANY)
             except InvalidArgument:
-                # Another program forgot them since they were read; if it did not, the next attempts fail, too.
+                # Another program forgot them since they were read; if it did not, the next attempts
+                # fail, too.
                 continue
-        raise Garbled(f"messages {start} to {end - 1} are not forgotten after {TRIES_MAX} attempts")
+        raise Conflict(f"messages {start} to {end - 1} are not forgotten after {TRIES_MAX} attempts")
 
     def _forget(self, seqs: list[int], rev: str) -> None:
         key = fresh_key()
         for _ in range(FORGET_CALLS_MAX):
             if self._agent.forget(seqs=seqs, key=key, rev=rev)["state"] == "done":
                 return
-        raise Garbled(f"{len(seqs)} messages are not forgotten after {FORGET_CALLS_MAX} calls")
+        raise Conflict(f"{len(seqs)} messages are not forgotten after {FORGET_CALLS_MAX} calls")
 
 
 def agent_name(session_id: str) -> str:
