@@ -165,6 +165,9 @@ class Lasting(unittest.TestCase):
             appended = dia.append_messages(rows)
             self.assertEqual([row["seq"] for row in appended], list(range(1, 601)))
             self.assertEqual(dia.append_messages([]), [])
+            # Long messages exceed the size of one call long before its number of messages.
+            wide = client.create_agent("last-wide", 1_000_000)
+            self.assertEqual(len(wide.append_messages(["x " * 150_000 for _ in range(8)])), 8)
             writes = [row for row in dia.all_events() if row["type"] == "append_messages"]
             self.assertLess(len(writes), 100)
             with self.assertRaises(vctx.InvalidArgument) as wrong:

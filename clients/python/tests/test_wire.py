@@ -142,6 +142,15 @@ class Wire(unittest.TestCase):
         act = lambda agent: agent.append_fifo("hi", key="k", rev="*")  # noqa: E731
         self.both(replies, act, check, patience_s=0.8, timeout_s=0.3)
 
+    def test_a_server_that_is_starting_is_waited_for_by_a_new_client(self) -> None:
+        def check(came: Any, peer: Peer) -> None:
+            self.assertEqual(came["_rev"], "_r")
+
+        # The first attempt has no answer, and the next ones find a server that is not ready yet.
+        starting = answer(503, '{"error": "NOT_READY", "detail": "starting"}', "retry-after: 1")
+        replies: list[Reply] = [cut, starting, starting, answer(200, GOOD)]
+        self.both(replies, lambda agent: agent.state(), check)
+
     def test_a_repetition_of_a_lost_call_has_its_key_and_the_next_equal_call_has_not(self) -> None:
         def keys(peer: Peer) -> list[str]:
             lines = [line for seen in peer.seen for line in seen.decode().split("\r\n")]

@@ -5,8 +5,8 @@ import { defaultSocket } from "./paths.js";
 import { AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered } from "./problems.js";
 import { BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen } from "./seen.js";
 import { Transport } from "./transport.js";
-import { ANY, APPENDED_MAX, Events, FIRST_PATIENCE_MS, PATIENCE_MS, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey } from "./wire.js";
-import { isLost, mayRepeat, nextPage, pauseMs, request, told, understood, understoodText, withQuery } from "./wire.js";
+import { ANY, Events, FIRST_PATIENCE_MS, PATIENCE_MS, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey } from "./wire.js";
+import { isLost, mayRepeat, nextPage, pauseMs, request, sliceOf, told, understood, understoodText, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -228,7 +228,7 @@ export class Client {
   /** @param {import("./wire.js").Sent} sent @param {(answer: import("./wire.js").Answer) => any} read @param {AbortSignal} [signal] @param {number} [timeoutMs] */
   async #patiently(sent, read, signal, timeoutMs) {
     /** @type {number | undefined} */
-    let until;
+    let failedAt;
     for (let attempt = 1; ; attempt += 1) {
       try {
         const answer = await this.transport.send(sent, signal, timeoutMs);
@@ -237,8 +237,9 @@ export class Client {
       } catch (problem) {
         if (!(problem instanceof Problem) || !mayRepeat(problem)) throw problem;
         const pause = pauseMs(attempt, problem.retryAfterS);
-        until ??= performance.now() + (this.#hasMet ? this.#patienceMs : Math.min(this.#patienceMs, FIRST_PATIENCE_MS));
-        if (performance.now() + pause > until) throw problem;
+        failedAt ??= performance.now();
+        const patience = this.#hasMet ? this.#patienceMs : Math.min(this.#patienceMs, FIRST_PATIENCE_MS);
+        if (performance.now() + pause > failedAt + patience) throw problem;
         await sleep(pause);
       }
     }
@@ -414,7 +415,7 @@ export class Agent {
     const appended = [];
     try {
       while (appended.length < rows.length) {
-        const body = { messages: rows.slice(appended.length, appended.length + APPENDED_MAX) };
+        const body = { messages: sliceOf(rows, appended.length) };
         const answer = await this.#client.write("POST", path, body, { ...write, key: `${key}.${appended.length}` });
         this.#seen.tool("append_messages", body, answer);
         if (answer.result.appended.length === 0) throw new Garbled("no message was appended");

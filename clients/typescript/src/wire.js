@@ -27,8 +27,24 @@ export const RUN_TIMEOUT_MS = 600_000;
 export const IDLE_MAX = 8;
 export const CONNECTIONS_MAX = 64;
 
-/** Maximum number of messages in one call that appends several. */
-export const APPENDED_MAX = 256;
+/** Maximum number of messages in one call that appends several, and of bytes of their JSON if they are more than one. */
+const APPENDED_MAX = 256;
+const APPENDED_BYTES_MAX = 1 << 20;
+
+/**
+ * The rows from `start` on that go into one call that appends several messages: at least one.
+ *
+ * @template T
+ * @param {T[]} rows @param {number} start @returns {T[]}
+ */
+export function sliceOf(rows, start) {
+  let [end, size] = [start, 0];
+  for (; end < rows.length && end - start < APPENDED_MAX; end += 1) {
+    size += Buffer.byteLength(JSON.stringify(rows[end]));
+    if (end > start && size > APPENDED_BYTES_MAX) break;
+  }
+  return rows.slice(start, end);
+}
 
 /** The caller's explicit "any revision". */
 export const ANY = "*";

@@ -15,9 +15,9 @@ from ._lost import Lost, LostCall
 from ._problems import AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered
 from ._seen import BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen
 from ._transport import Transport
-from ._wire import ANY, APPENDED_MAX, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
-from ._wire import fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, told, understood, understood_text
-from ._wire import with_query
+from ._wire import ANY, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
+from ._wire import fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, slice_of, told, understood
+from ._wire import understood_text, with_query
 
 
 # What a model reads if its arguments cannot be read.
@@ -262,7 +262,7 @@ class Client:
         raise unended
 
     def _patiently(self, sent: Request, timeout_s: float | None, read: Callable[[Answer], Any]) -> Any:
-        until: float | None = None
+        failed_at: float | None = None
         attempt = 0
         while True:
             attempt += 1
@@ -273,9 +273,9 @@ class Client:
             except Problem as problem:
                 now = time.monotonic()
                 patience_s = self._patience_s if self._has_met else min(self._patience_s, FIRST_PATIENCE_S)
-                until = now + patience_s if until is None else until
+                failed_at = now if failed_at is None else failed_at
                 seconds = pause_s(attempt, problem)
-                if not may_repeat(problem) or now + seconds > until:
+                if not may_repeat(problem) or now + seconds > failed_at + patience_s:
                     raise
             self._transport.pause(seconds)
 
@@ -508,7 +508,7 @@ class Agent:
         path, appended = f"{self._path}/messages", cast(list[t.AppendedMessage], [])
         with self._client._whole(path, rows, key) as key:
             while len(appended) < len(rows):
-                body = {"messages": rows[len(appended) : len(appended) + APPENDED_MAX]}
+                body = {"messages": slice_of(rows, len(appended))}
                 answer = self._client._write("POST", path, body, key=f"{key}.{len(appended)}")
                 self._seen.tool("append_messages", body, answer)
                 more = answer["result"]["appended"]

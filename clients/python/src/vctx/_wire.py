@@ -3,7 +3,7 @@
 import json
 import random
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -31,8 +31,10 @@ RUN_TIMEOUT_S = 600.0
 # Maximum number of idle connections that one client keeps.
 IDLE_MAX = 8
 
-# Maximum number of messages in one call that appends several.
+# Maximum number of messages in one call that appends several, and of bytes of their JSON if they are
+# more than one.
 APPENDED_MAX = 256
+APPENDED_BYTES_MAX = 1 << 20
 
 # Value by which a caller explicitly accepts any revision.
 ANY = "*"
@@ -81,6 +83,17 @@ def with_query(path: str, query: Mapping[str, object]) -> str:
 def given(**arguments: object) -> dict[str, Any]:
     """The arguments that are not `None`."""
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def slice_of(rows: Sequence[Any], start: int) -> Sequence[Any]:
+    """The rows from `start` on that go into one call that appends several messages: at least one."""
+    end, size = start, 0
+    while end < len(rows) and end - start < APPENDED_MAX:
+        size += len(json.dumps(rows[end], ensure_ascii=False).encode())
+        if end > start and size > APPENDED_BYTES_MAX:
+            break
+        end += 1
+    return rows[start:end]
 
 
 def request(
