@@ -15,8 +15,13 @@ export declare const RUN_TIMEOUT_MS = 600000;
 /** Connections of one client that wait for their next call, and all of them. */
 export declare const IDLE_MAX = 8;
 export declare const CONNECTIONS_MAX = 64;
-/** Maximum number of messages in one call that appends several. */
-export declare const APPENDED_MAX = 256;
+/**
+ * The rows from `start` on that go into one call that appends several messages: at least one.
+ *
+ * @template T
+ * @param {T[]} rows @param {number} start @returns {T[]}
+ */
+export declare function sliceOf<T>(rows: T[], start: number): T[];
 /** The caller's explicit "any revision". */
 export declare const ANY = "*";
 export type Sent = {
