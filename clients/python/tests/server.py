@@ -4,6 +4,7 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import vctx
@@ -15,9 +16,10 @@ LOOK_S = 0.02
 
 
 class Server:
-    """A server of this test's own."""
+    """A server of this test's own; `settings` are variables of its environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = dict(settings or {})
         self.program = os.environ.get("VCTX_PROGRAM") or str(ROOT / "target/debug/vctx")
         self._directory = tempfile.TemporaryDirectory(prefix="v.", dir="/tmp")
         self.home = Path(self._directory.name)
@@ -38,7 +40,7 @@ class Server:
         model = {"VCTX_CHAT__SOCKET": str(self.model_socket), "VCTX_CHAT__MODEL": "scripted"}
         command = [self.program, *map(str, arguments)]
         quiet = subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=quiet, stderr=quiet, env={**os.environ, **model})
+        return subprocess.Popen(command, stdout=quiet, stderr=quiet, env={**os.environ, **model, **self._settings})
 
     def _ready(self) -> bool:
         with vctx.Client(self.socket) as client:

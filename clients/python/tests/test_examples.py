@@ -20,6 +20,7 @@ NEEDS = {
     "function_calling": ("vctx", ["user", "assistant", "tool", "assistant"]),
     "openai_chat": ("openai", ["user", "assistant", "tool", "assistant"]),
     "openai_agents": ("agents", ["user", "assistant"]),
+    "openai_agents_session": ("agents", ["user", "assistant", "tool", "assistant"]),
     "anthropic_tools": ("anthropic", ["user", "assistant", "tool", "assistant"]),
     "langgraph_agent": ("langgraph", ["user", "assistant", "tool", "assistant"]),
 }
@@ -64,6 +65,9 @@ class Examples(unittest.TestCase):
 
     def test_langgraph_agent(self) -> None:
         self.run_example("langgraph_agent", self.server.model_socket)
+
+    def test_openai_agents_session(self) -> None:
+        self.run_example("openai_agents_session", self.server.model_socket)
 
     def test_anthropic_tools(self) -> None:
         socket = self.server.home / "messages.sock"

@@ -70,13 +70,13 @@ def shown(items: Any) -> list[str]:
 
 
 class Sessions(unittest.TestCase):
-    """Sessions on a real server."""
+    """Sessions on a real server, which withholds texts that look like instructions."""
 
     server: Server
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.server = Server()
+        cls.server = Server({"VCTX_TAINT__MODE": "quarantine"})
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -250,6 +250,7 @@ class Sessions(unittest.TestCase):
     def test_a_tool_output_is_text_from_outside(self) -> None:
         asyncio.run(self.session("oa-taint").add_items([ITEMS[10]]))  # type: ignore[list-item]
         self.assertEqual(len(list(self.client.agent("oa-taint").all_quarantined())), 1)
+        self.assertNotIn("Ignore", str(self.client.agent("oa-taint").messages()))
         self.assertEqual(asyncio.run(self.session("oa-taint").get_items()), [ITEMS[10]])
 
 
