@@ -21,7 +21,7 @@ pub mod forget;
 pub mod history;
 pub mod limits;
 pub mod mcp;
-mod mcp_install;
+pub mod mcp_install;
 pub mod messages;
 pub mod output;
 mod place;

@@ -21,6 +21,11 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "import OpenAI",
         "clients/typescript/examples run such a client",
     ),
+    (
+        "docs/how-to/frameworks.md",
+        "from vctx.openai_agents",
+        "clients/python/examples/openai_agents_session.py is such a program",
+    ),
     ("docs/how-to/proxy.md", "vctx serve ──", "a picture"),
     ("docs/how-to/migrate.md", "from letta_client", "a program with another package"),
     ("docs/how-to/migrate.md", "import openai\nfrom mem0", "a program with another package"),
