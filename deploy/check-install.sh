@@ -131,11 +131,11 @@ newcomer() { # wheel or npm
   tail -n 1 /check/requests.jsonl | grep -q 'Hazelnuts give me a rash' || die 'the model was not told what was said before the power failure'
   ok "$1: the conversation went on after kill -9 and a restart"
 
-  said 'Hazelnuts give me a rash' vctx search "Which foods am I allergic to?" --agent ada --limit 1
+  said 'Hazelnuts give me a rash' vctx search ada "Which foods am I allergic to?" --limit 1
   ok "$1: a fact is found by its meaning"
-  said . vctx report ada.html --agent ada
+  said . vctx report ada ada.html
   grep -q '</html>' ada.html || die 'the report is no page'
-  said . vctx verify --agent ada
+  said . vctx verify ada
   ok "$1: a report, and the proof that nothing was lost"
 
   # The client of the language, beside the running server.
@@ -160,11 +160,11 @@ mcp() {
   XDG_RUNTIME_DIR=$HOME/run; export XDG_RUNTIME_DIR
   serve
   said 'Likes tea' mcp/bin/python /check/five_minutes.py "$(command -v vctx)" 'Likes tea.'
-  said 'Likes tea' vctx state --agent default
+  said 'Likes tea' vctx context default
   ok 'mcp: a client finds the memory of the server in the shell'
   said stopped vctx stop
   said 'Likes coffee' mcp/bin/python /check/five_minutes.py "$(command -v vctx)" 'Likes coffee.'
-  said 'Likes coffee' vctx state --agent default
+  said 'Likes coffee' vctx context default
   if vctx serve >second.log 2>&1; then die 'a second server began'; fi
   grep -q pid second.log || die "the second server does not name the first: $(cat second.log)"
   ok 'mcp: the shell finds the memory of the server that a client started'

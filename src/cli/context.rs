@@ -72,8 +72,7 @@ pub fn rendered(answer: &Value) -> String {
                 let text = |pointer: &str| output::cell(&output::field(call, pointer), CALL_CHARS);
                 format!("→ {} {}", text("/function/name"), text("/function/arguments"))
             });
-            let said: Vec<String> =
-                (!content.is_empty()).then_some(content).into_iter().chain(calls).collect();
+            let said: Vec<String> = std::iter::once(content).chain(calls).collect();
             format!("── {}{who} ──\n{}", output::field(message, "/role"), said.join("\n"))
         })
         .collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use vctx_cli::exit::Failure;
+use vctx_cli::exit::{Exit, Failure};
 use vctx_cli::export;
 use vctx_cli::output;
 use vctx_cli::portable;
@@ -31,7 +31,15 @@ pub(super) async fn run(
         output::line(&format!("the file is complete; the agent {agent} would be made from it"))?;
         return export::table(&checked);
     }
-    let told = target.client().import(&agent, portable::opened(path)?).await?;
+    let told = target.client().import(&agent, portable::opened(path)?).await;
+    let told = told.map_err(|problem| {
+        let failure = Failure::from(problem);
+        // The argument that the server refuses is the file.
+        match failure.code.as_str() {
+            "INVALID_ARGUMENT" | "INVALID_JSON" => Failure { exit: Exit::Data, ..failure },
+            _ => failure,
+        }
+    })?;
     if target.json {
         return output::value(&told);
     }

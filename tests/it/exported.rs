@@ -491,7 +491,7 @@ async fn the_commands_pack_check_and_tell() {
     assert_eq!(String::from_utf8_lossy(&stdout.stdout), file);
     assert!(fs::metadata(&packed).expect("a file").len() < file.len() as u64 / 2);
     let missing = vctx(&here, &["export", "--agent", "nobody", "--out", &format!("{plain}.none")]);
-    assert_eq!(missing.status.code(), Some(65), "{}", String::from_utf8_lossy(&missing.stderr));
+    assert_eq!(missing.status.code(), Some(67), "{}", String::from_utf8_lossy(&missing.stderr));
     assert!(!fs::exists(format!("{plain}.none")).expect("a look"));
 
     let dry = vctx(&there, &["import", &packed, "--as", "bea", "--dry-run"]);

@@ -36,6 +36,8 @@ const VOLATILE: [(&str, &[&str]); 5] = [
 ];
 /// The beginning of the line that shows the digest of a printed window, below the window.
 const DIGEST: &str = "context digest ";
+/// The beginning of the line that shows a tool call in a printed window.
+const CALL: &str = "→ ";
 /// Maximum number of differences that the test prints for one fixture.
 const TOLD_MAX: usize = 5;
 
@@ -125,7 +127,10 @@ fn kept(command: &[String], output: &str) -> String {
     let names = VOLATILE.iter().find(|(first, _)| *first == command[0]);
     let names = names.map_or(&[][..], |(_, names)| names);
     if !command.iter().any(|word| word == "--json") {
-        return output.split_once(DIGEST).map_or(output, |(before, _)| before).to_owned();
+        let shown = output.split_once(DIGEST).map_or(output, |(before, _)| before);
+        // The old program did not print the calls of an assistant's message.
+        let lines = shown.split('\n').filter(|line| !line.starts_with(CALL));
+        return lines.collect::<Vec<_>>().join("\n");
     }
     let mut values: Vec<Value> = parsed(output);
     for value in &mut values {
