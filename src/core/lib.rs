@@ -1,5 +1,6 @@
 //! The pure logic of vctx (values, decisions and texts), without clock, socket, file or `async`.
 
+pub mod anthropic;
 pub mod bound;
 pub mod chunk;
 pub mod clock;

@@ -1,6 +1,7 @@
 //! Tests the crate `core`, which decides without I/O: rules of the memory, splitters and text
 //! functions.
 
+mod anthropic;
 mod chunk;
 mod clock;
 mod conveyance;

@@ -16,6 +16,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
     (&["proof", "conveyance", "chunk", "text"], "the past, the score, chunks, texts"),
     (&["tools"], "what a call does"),
     (&["dialect", "openai"], "other names and forms of the same calls"),
+    (&["anthropic"], "the conversations of the OpenAI API in Anthropic's form"),
 ];
 
 /// The layers of the server crate, from the lowest to the highest.

@@ -64,7 +64,7 @@ pub fn parse_chat(body: Map<String, Value>, taken: &dyn Fn(&str) -> bool) -> Res
     conversation.options = fields.taken(&PASSED_ON);
     fields.ignore(&IGNORED);
     let tools = fields.list("tools")?;
-    checked_tools(&tools, taken)?;
+    checked_tools(&tools, "function.name", taken)?;
     conversation.tools = tools;
     without_tools(&mut conversation);
     for (number, message) in fields.list("messages")?.into_iter().enumerate() {
@@ -76,7 +76,7 @@ pub fn parse_chat(body: Map<String, Value>, taken: &dyn Fn(&str) -> bool) -> Res
 
 /// Removes the client's tools if the request forbids tool calls, and removes tool options from a
 /// request without tools.
-pub(super) fn without_tools(conversation: &mut Conversation) {
+pub(crate) fn without_tools(conversation: &mut Conversation) {
     if conversation.options.get("tool_choice").is_some_and(|choice| choice == "none") {
         conversation.tools.clear();
     }

@@ -1,5 +1,5 @@
-//! A parsed request of the chat or responses form, with messages, client tools and options, and the
-//! agent that the request names.
+//! A parsed request of the chat, responses or messages form, with messages, client tools and
+//! options, and the agent that the request names.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::trust::check_name;
 /// Maximum number of messages in one request.
 const THREAD_MESSAGES_MAX: usize = 32_768;
 
-/// A conversation as a client of the OpenAI API sends it.
+/// A conversation as a client of the OpenAI API or of the messages API sends it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
     /// Model name in the request; the answer repeats the name.
@@ -69,7 +69,7 @@ impl Conversation {
     /// Moves a system text at the beginning out of the messages, drops messages without content,
     /// and checks the remaining messages. `list` is the name of the request's field with the
     /// messages; errors contain this name.
-    pub(super) fn settled(mut self, list: &str) -> Result<Self> {
+    pub(crate) fn settled(mut self, list: &str) -> Result<Self> {
         if self.model.len() > NAME_BYTES_MAX * 2 {
             return Err(Error::argument(
                 "model",

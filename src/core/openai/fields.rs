@@ -9,14 +9,14 @@ use crate::limits::NAME_BYTES_MAX;
 const CLIENT_TOOLS_MAX: usize = 128;
 
 /// The fields of an object in a request, and the path to this object.
-pub(super) struct Fields {
+pub(crate) struct Fields {
     map: Map<String, Value>,
     at: String,
 }
 
 impl Fields {
     /// Returns the fields of an object; null counts as absent.
-    pub(super) fn of(value: Value, at: &str) -> Result<Self> {
+    pub(crate) fn of(value: Value, at: &str) -> Result<Self> {
         match value {
             Value::Object(mut map) => {
                 map.retain(|_, value| !value.is_null());
@@ -27,33 +27,33 @@ impl Fields {
     }
 
     /// Returns the path of a field from the root of the request.
-    pub(super) fn full_name(&self, name: &str) -> String {
+    pub(crate) fn full_name(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
     /// Returns an error that names a field of the request.
-    pub(super) fn fault(&self, name: &str, why: impl std::fmt::Display) -> Error {
+    pub(crate) fn fault(&self, name: &str, why: impl std::fmt::Display) -> Error {
         Error::argument(&self.full_name(name), why)
     }
 
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.map.remove(name)
     }
 
     /// Moves fields to the map `to`. Each pair in `names` has a field's name in the request and its
     /// name in the map.
-    pub(super) fn pass(&mut self, names: &[(&str, &str)], to: &mut Map<String, Value>) {
+    pub(crate) fn pass(&mut self, names: &[(&str, &str)], to: &mut Map<String, Value>) {
         for (name, passed) in names {
             to.extend(self.take(name).map(|value| ((*passed).to_owned(), value)));
         }
     }
 
     /// Removes the named fields from the object and returns them.
-    pub(super) fn taken(&mut self, names: &[&str]) -> Map<String, Value> {
+    pub(crate) fn taken(&mut self, names: &[&str]) -> Map<String, Value> {
         names.iter().filter_map(|name| Some(((*name).to_owned(), self.take(name)?))).collect()
     }
 
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -62,14 +62,14 @@ impl Fields {
     }
 
     /// Returns the non-empty text of a required field.
-    pub(super) fn required(&mut self, name: &str) -> Result<String> {
+    pub(crate) fn required(&mut self, name: &str) -> Result<String> {
         match self.text(name)? {
             Some(text) if !text.is_empty() => Ok(text),
             _ => Err(self.fault(name, "is missing: give a text")),
         }
     }
 
-    pub(super) fn flag(&mut self, name: &str) -> Result<bool> {
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
         match self.take(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(flag),
@@ -77,7 +77,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn list(&mut self, name: &str) -> Result<Vec<Value>> {
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>> {
         match self.take(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
@@ -86,7 +86,7 @@ impl Fields {
     }
 
     /// Drops fields of a request that have no effect on this server.
-    pub(super) fn ignore(&mut self, names: &[&str]) {
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
         for name in names {
             self.map.remove(*name);
         }
@@ -94,7 +94,7 @@ impl Fields {
 
     /// Refuses a field that requests an unsupported feature. An empty value is accepted, and so is
     /// a value in `neutral`, which lists the values that leave the feature off.
-    pub(super) fn refuse(&mut self, name: &str, neutral: &[Value], why: &str) -> Result<()> {
+    pub(crate) fn refuse(&mut self, name: &str, neutral: &[Value], why: &str) -> Result<()> {
         match self.take(name) {
             Some(value) if !neutral.contains(&value) && !is_bare(&value) => {
                 Err(self.fault(name, why))
@@ -104,7 +104,7 @@ impl Fields {
     }
 
     /// Refuses the object if it has a field that was not read.
-    pub(super) fn end(self) -> Result<()> {
+    pub(crate) fn end(self) -> Result<()> {
         match self.map.keys().next() {
             None => Ok(()),
             Some(name) => Err(self.fault(name, "is unknown: leave it out")),
@@ -119,7 +119,7 @@ fn is_bare(value: &Value) -> bool {
 
 /// Returns the text of a message, whose content is a text or a list of parts. The argument `kinds`
 /// lists the accepted types of parts, each with the name of its text field.
-pub(super) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Result<String> {
+pub(crate) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Result<String> {
     let parts = match content {
         Value::String(text) => return Ok(text),
         Value::Null => return Ok(String::new()),
@@ -146,8 +146,12 @@ pub(super) fn text_of(content: Value, kinds: &[(&str, &str)], at: &str) -> Resul
 }
 
 /// Checks client tools in chat form. All tools must be functions, and no client tool may have a
-/// memory tool's name.
-pub(super) fn checked_tools(tools: &[Value], taken: &dyn Fn(&str) -> bool) -> Result<()> {
+/// memory tool's name. `named` is the field of the request that has a tool's name.
+pub(crate) fn checked_tools(
+    tools: &[Value],
+    named: &str,
+    taken: &dyn Fn(&str) -> bool,
+) -> Result<()> {
     if tools.len() > CLIENT_TOOLS_MAX {
         return Err(Error::argument("tools", format!("more than {CLIENT_TOOLS_MAX}")));
     }
@@ -160,14 +164,14 @@ pub(super) fn checked_tools(tools: &[Value], taken: &dyn Fn(&str) -> bool) -> Re
         let name = tool["function"]["name"].as_str().unwrap_or_default();
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             let why = format!("use 1 to {NAME_BYTES_MAX} bytes");
-            return Err(Error::argument(&at("function.name"), why));
+            return Err(Error::argument(&at(named), why));
         }
         if taken(name) {
             let why = "is the name of a memory tool: use another name";
-            return Err(Error::argument(&at("function.name"), why));
+            return Err(Error::argument(&at(named), why));
         }
         if seen.contains(&name) {
-            return Err(Error::argument(&at("function.name"), "two tools share this name"));
+            return Err(Error::argument(&at(named), "two tools share this name"));
         }
         seen.push(name);
     }

@@ -13,10 +13,12 @@ mod settings;
 
 pub use answer::BETWEEN_TURNS;
 pub use answer::{Answer, Ending, Head, Sight, Visible, visible};
+pub(crate) use chat::without_tools;
 pub use chat::{chat_answer, chat_options, fault, parse_chat};
 pub use chat_stream::ChatStream;
 pub use continuation::{Decision, KnownMessage, Next, branch_name, decide, fresh_name};
 pub use conversation::{Conversation, RequestedAgent};
+pub(crate) use fields::{Fields, checked_tools};
 pub use responses::{parse_responses, responses_answer, responses_options};
 pub use responses_stream::ResponsesStream;
 pub use settings::DropinSettings;

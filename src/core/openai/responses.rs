@@ -76,7 +76,7 @@ pub fn parse_responses(
     options(&mut fields, &mut conversation)?;
     let tools = fields.list("tools")?;
     let tools: Vec<Value> = tools.into_iter().enumerate().map(tool_of).collect::<Result<_>>()?;
-    checked_tools(&tools, taken)?;
+    checked_tools(&tools, "function.name", taken)?;
     conversation.tools = tools;
     without_tools(&mut conversation);
     conversation.said = match fields.take("input") {

@@ -1,0 +1,11 @@
+//! Anthropic's messages API: parses requests and writes answers in the messages form.
+//!
+//! Conversations, their threads and the decision where they continue are those of the OpenAI API.
+
+mod answer;
+mod parse;
+mod stream;
+
+pub use answer::{fault, messages_answer};
+pub use parse::{messages_options, parse_messages};
+pub use stream::MessagesStream;
