@@ -189,10 +189,13 @@ async fn the_description_says_what_a_call_needs() {
     {
         assert!(operation(path, method)["responses"][status].is_object(), "{method} {path}");
     }
-    let errors = &operation("/chat/completions", "post")["responses"]["4XX"]["content"];
-    assert!(
-        errors["application/json"]["schema"]["$ref"].as_str().unwrap().ends_with("OpenAIError")
-    );
+    for (path, form) in
+        [("/chat/completions", "OpenAIError"), ("/anthropic/v1/messages", "AnthropicError")]
+    {
+        let errors = &operation(path, "post")["responses"]["4XX"]["content"];
+        let schema = errors["application/json"]["schema"]["$ref"].as_str().expect("a schema");
+        assert!(schema.ends_with(form), "{path}: {schema}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! Tests the OpenAI API over real sockets: a client sends its whole history with every call, to a
-//! server with a scripted model.
+//! Tests the OpenAI API and the messages API over real sockets: a client sends its whole history
+//! with every call, to a server with a scripted model.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,6 +16,7 @@ use crate::wire::{Answer, Wire};
 
 mod bodies;
 mod forms;
+mod messages;
 
 /// Window of the agents, and of the model, in tokens.
 const WINDOW: u64 = 4_096;

@@ -284,9 +284,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             "/v1/chat/completions"
             | "/v1/responses"
             | "/v1/agents/{agent}/chat/completions"
-            | "/v1/agents/{agent}/responses",
+            | "/v1/agents/{agent}/responses"
+            | "/v1/messages"
+            | "/v1/agents/{agent}/anthropic/v1/messages",
         ) => {
-            let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word});
+            let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word, "max_tokens": 9});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
         ("get", "/v1/models") => vec![Asked { own: Some(Own::Done), ..read(path) }],

@@ -57,6 +57,8 @@ RULES = [
     ("conversation_search", r"^roles: more than one"),
     ("/completions", r"^messages(\[\d+\])?(\.content|\.tool_call|: has no|: ends with)"),
     ("/responses", r"^input(\[\d+\])?\b"),
+    ("/v1/messages", r"^messages(\[\d+\])?(\.content|: has no|: ends with)|^tools|^agent: "),
+    ("/v1/messages", r"^message\.|^model: longer|^tool_choice\.name|^messages\."),
     ("/completions", r"^message\.|^tools|^model: longer|^agent: "),
     ("/responses", r"^message\.|^tools|^model: longer|^agent: |^previous_response_id: "),
 ]
@@ -64,7 +66,7 @@ RULES = [
 
 def is_known(label: str, answer: dict, sent: object) -> bool:
     """Says whether a refusal follows from a rule that no schema can say."""
-    # OpenAI's form of an error has the text in `error.message`.
+    # The forms of OpenAI and Anthropic have the text in `error.message`.
     detail = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["detail"]
     if any(part in label and re.search(rule, detail) for part, rule in RULES):
         return True

@@ -10,7 +10,7 @@ from vctx._wire import Answer, Request
 
 from .server import Server
 
-# Paths of the OpenAI API, which this client does not use.
+# Paths of the OpenAI API and of the messages API, which this client does not use.
 FOREIGN = frozenset(
     {
         "/v1/models",
@@ -18,6 +18,8 @@ FOREIGN = frozenset(
         "/v1/responses",
         "/v1/agents/{agent}/chat/completions",
         "/v1/agents/{agent}/responses",
+        "/v1/messages",
+        "/v1/agents/{agent}/anthropic/v1/messages",
     }
 )
 

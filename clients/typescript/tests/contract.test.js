@@ -6,13 +6,15 @@ import { after, before, test } from "node:test";
 import * as vctx from "../src/index.js";
 import { server } from "./server.js";
 
-/** Paths of the OpenAI API, which this client does not use. */
+/** Paths of the OpenAI API and of the messages API, which this client does not use. */
 const FOREIGN = new Set([
   "/v1/models",
   "/v1/chat/completions",
   "/v1/responses",
   "/v1/agents/{agent}/chat/completions",
   "/v1/agents/{agent}/responses",
+  "/v1/messages",
+  "/v1/agents/{agent}/anthropic/v1/messages",
 ]);
 
 /** Tool names of other systems: `call` accepts them like the server's own. The order makes each call have an effect. */

@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 
 /// The rules: `limits` by name, and for each operation or tool the limits of its attributes. The
-/// bodies `chat` and `responses` are whole schemas, because the server has no types for them.
+/// bodies `chat`, `responses` and `messages` are whole schemas, because the server has no types for
+/// them.
 const BODIES: &str = include_str!("bodies.json");
 
 /// The rules on request bodies.
@@ -31,9 +32,9 @@ impl Bodies {
         schema
     }
 
-    /// Returns the schema of a body in a format of OpenAI, in which further fields are passed on
-    /// or ignored.
-    pub(super) fn openai(&self, form: &str, further: &[&str]) -> Value {
+    /// Returns the schema of a body in a format of OpenAI or Anthropic, in which further fields are
+    /// passed on or ignored.
+    pub(super) fn of_form(&self, form: &str, further: &[&str]) -> Value {
         let mut schema = self.0[form].clone();
         for name in further {
             schema["properties"][*name] = json!({});

@@ -41,6 +41,10 @@ pub fn openapi() -> Value {
                 "type": "object", "required": ["message", "type", "param", "code"],
                 "properties": {"message": {"type": "string"}, "type": {"enum": ["invalid_request_error", "server_error"]},
                     "param": {"type": ["string", "null"]}, "code": {"enum": codes}}}}},
+            "AnthropicError": {"type": "object", "required": ["type", "error"], "properties": {"type": {"const": "error"}, "error": {
+                "type": "object", "required": ["type", "message", "param", "code"],
+                "properties": {"type": {"type": "string"}, "message": {"type": "string"},
+                    "param": {"type": ["string", "null"]}, "code": {"enum": codes}}}}},
         }},
     })
 }
@@ -124,9 +128,10 @@ fn responses(answers: Answers) -> Value {
     let answer = |description: &str| json!({"description": description, "content": content});
     let mut problem =
         json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
-    if answers.openai {
+    let forms = [(answers.openai, "OpenAIError"), (answers.anthropic, "AnthropicError")];
+    for (_, name) in forms.into_iter().filter(|(is_form, _)| *is_form) {
         problem["application/json"] =
-            json!({"schema": {"$ref": "#/components/schemas/OpenAIError"}});
+            json!({"schema": {"$ref": format!("#/components/schemas/{name}")}});
     }
     if answers.told {
         problem["text/plain"] = text;

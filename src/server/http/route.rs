@@ -31,6 +31,8 @@ pub(super) struct Answers {
     pub(super) told: bool,
     /// Whether errors have OpenAI's format.
     pub(super) openai: bool,
+    /// Whether errors have Anthropic's format.
+    pub(super) anthropic: bool,
 }
 
 /// One row in the table of routes.

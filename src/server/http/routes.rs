@@ -25,6 +25,7 @@ use crate::agent_loop::Processor;
 use crate::executor::{AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE};
 use crate::limits::QUARANTINE_PAGE;
 use vctx_base::crowd::Crowd;
+use vctx_core::anthropic::messages_options;
 use vctx_core::dialect::{Dialect, Format};
 use vctx_core::error::{Code, Error};
 use vctx_core::limits::{
@@ -48,6 +49,7 @@ pub(super) fn routes() -> Vec<Route> {
     let mut routes = agent_routes(&bodies);
     routes.extend(proof_routes(&bodies));
     routes.extend(openai_routes(&bodies));
+    routes.extend(anthropic_routes(&bodies));
     routes.extend(server_routes());
     routes
 }
@@ -159,8 +161,8 @@ fn proof_routes(bodies: &Bodies) -> Vec<Route> {
 
 fn openai_routes(bodies: &Bodies) -> Vec<Route> {
     let (chat_further, responses_further) = (chat_options(), responses_options());
-    let chat = bodies.openai("chat", &chat_further);
-    let responses = bodies.openai("responses", &responses_further);
+    let chat = bodies.of_form("chat", &chat_further);
+    let responses = bodies.of_form("responses", &responses_further);
     let answers = Answers { openai: true, stream: true, ..Answers::default() };
     let agent =
         json!({"type": "string", "description": "the agent, if neither path nor model names one"});
@@ -193,6 +195,22 @@ fn openai_routes(bodies: &Bodies) -> Vec<Route> {
             openai::models,
         )
         .answers(Answers { stream: false, ..answers }),
+    ]
+}
+
+fn anthropic_routes(bodies: &Bodies) -> Vec<Route> {
+    let body = bodies.of_form("messages", &messages_options());
+    let answers = Answers { anthropic: true, stream: true, ..Answers::default() };
+    let agent =
+        json!({"type": "string", "description": "the agent, if neither path nor model names one"});
+    let summary = "Answer a conversation in the format of Anthropic's messages API; the client sends the whole history each time, and the server finds the new messages";
+    let path = "/v1/agents/{agent}/anthropic/v1/messages";
+    vec![
+        Route::new(Method::POST, "/v1/messages", summary, openai::messages)
+            .body(body.clone())
+            .header(openai::AGENT, agent)
+            .answers(answers),
+        Route::new(Method::POST, path, summary, openai::messages).body(body).answers(answers),
     ]
 }
 

@@ -112,8 +112,9 @@ async fn what_cannot_be_honoured_is_refused_in_the_form_that_clients_read() {
 }
 
 #[cfg(feature = "full-tests")]
-/// Returns a Python interpreter with the `openai` package, which `.ci/full` installs.
-fn python() -> Option<std::path::PathBuf> {
+/// Returns a Python interpreter with the packages `openai` and `anthropic`, which `.ci/full`
+/// installs.
+pub(super) fn python() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_OPENAI_PYTHON") {
         return Some(std::path::PathBuf::from(named));
     }

@@ -1,9 +1,10 @@
-//! HTTP routes of the OpenAI API: `/v1/chat/completions`, `/v1/responses`, `/v1/models`.
+//! HTTP routes of the OpenAI API (`/v1/chat/completions`, `/v1/responses`, `/v1/models`) and of
+//! Anthropic's messages API (`/v1/messages`), which differ only in their forms.
 
 mod converse;
 mod reply;
 mod routes;
 mod stream;
 
-pub(super) use routes::{AGENT, chat, models, responses};
+pub(super) use routes::{AGENT, chat, messages, models, responses};
 pub use routes::{CountKnown, KnownMessages};

@@ -1,5 +1,5 @@
-//! HTTP routes of the OpenAI API: a request in the chat or responses format is parsed, and answered
-//! in the same format.
+//! HTTP routes of the OpenAI API and of the messages API: a request in the chat, responses or
+//! messages format is parsed, and answered in the same format.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,18 +21,20 @@ use crate::http::reply::json_answer;
 use crate::http::runs::{begin_run, outcome_of};
 use crate::limits::HISTORY_BYTES_MAX;
 use vctx_base::room::Room;
+use vctx_core::anthropic::{self, MessagesStream, messages_answer, parse_messages};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::openai::{
-    Answer, ChatStream, Conversation, Head, RequestedAgent, ResponsesStream, chat_answer, fault,
+    self, Answer, ChatStream, Conversation, Head, RequestedAgent, ResponsesStream, chat_answer,
     parse_chat, parse_responses, responses_answer,
 };
 use vctx_core::trust::Principal;
 
-/// Format of a request and its answer in the OpenAI API.
+/// Format of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Chat,
     Responses,
+    Messages,
 }
 
 impl Form {
@@ -40,6 +42,7 @@ impl Form {
         match self {
             Self::Chat => parse_chat(body, &is_memory_tool),
             Self::Responses => parse_responses(body, &is_memory_tool),
+            Self::Messages => parse_messages(body, &is_memory_tool),
         }
     }
 
@@ -47,6 +50,7 @@ impl Form {
         match self {
             Self::Chat => chat_answer(answer),
             Self::Responses => responses_answer(answer),
+            Self::Messages => messages_answer(answer),
         }
     }
 
@@ -54,6 +58,14 @@ impl Form {
         match self {
             Self::Chat => Pieces::Chat(ChatStream::new(head, usage)),
             Self::Responses => Pieces::Responses(Box::new(ResponsesStream::new(head))),
+            Self::Messages => Pieces::Messages(Box::new(MessagesStream::new(head))),
+        }
+    }
+
+    fn fault(self, error: &Error) -> Value {
+        match self {
+            Self::Chat | Self::Responses => openai::fault(error),
+            Self::Messages => anthropic::fault(error),
         }
     }
 }
@@ -87,6 +99,11 @@ pub(in crate::http) async fn responses(caller: Caller, count: Count, body: Body)
     respond(caller, count, body, Form::Responses).await
 }
 
+/// Answers a request in the messages format.
+pub(in crate::http) async fn messages(caller: Caller, count: Count, body: Body) -> Response {
+    respond(caller, count, body, Form::Messages).await
+}
+
 /// Request extension that asks only how many messages of the conversation this database knows.
 #[derive(Clone, Copy, Debug)]
 pub struct CountKnown;
@@ -101,7 +118,7 @@ async fn respond(caller: Caller, count: Count, body: Body, form: Form) -> Respon
         Some(_) => counted(&caller, body, form).await,
         None => answered(caller, body, form).await,
     };
-    outcome.unwrap_or_else(|error| refused(&error))
+    outcome.unwrap_or_else(|error| refused(&error, form))
 }
 
 async fn asked(body: Body, form: Form) -> Result<HeldConversation> {
@@ -138,7 +155,7 @@ pub(in crate::http) async fn models(caller: Caller) -> Response {
     });
     match listed {
         Ok(listed) => json_answer(StatusCode::OK, &listed),
-        Err(error) => refused(&error),
+        Err(error) => refused(&error, Form::Chat),
     }
 }
 
@@ -227,8 +244,8 @@ async fn answer(
     Ok(response)
 }
 
-/// Returns an error in the JSON format of the OpenAI API.
-fn refused(error: &Error) -> Response {
+/// Returns an error in the JSON format of the request's API.
+fn refused(error: &Error, form: Form) -> Response {
     // A model failure is not logged again, since the run has logged it; a missing model is not a
     // server fault.
     if error.code.status() >= 500 && error.code != Code::ModelUnavailable {
@@ -236,7 +253,7 @@ fn refused(error: &Error) -> Response {
     }
     let status =
         StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json_answer(status, &fault(error));
+    let mut response = json_answer(status, &form.fault(error));
     response.extensions_mut().insert(error.code);
     if let Some(seconds) = problem::retry_after_s(error) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -20,6 +20,7 @@ use crate::agent_loop::{RunEnd, RunEvent};
 use crate::http::caller::Front;
 use crate::http::runs::{begin_run, event_stream, outcome_of};
 use vctx_base::room::Room;
+use vctx_core::anthropic::MessagesStream;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::openai::{Answer, BETWEEN_TURNS, ChatStream, Head, ResponsesStream, fault};
 use vctx_core::trust::Principal;
@@ -31,6 +32,7 @@ const PIECES_WAITING: usize = 64;
 pub(super) enum Pieces {
     Chat(ChatStream),
     Responses(Box<ResponsesStream>),
+    Messages(Box<MessagesStream>),
 }
 
 impl Pieces {
@@ -38,6 +40,7 @@ impl Pieces {
         match self {
             Self::Chat(form) => plain(&form.begin()),
             Self::Responses(form) => form.begin().iter().map(event_text).collect(),
+            Self::Messages(form) => form.begin().iter().map(event_text).collect(),
         }
     }
 
@@ -45,6 +48,7 @@ impl Pieces {
         match self {
             Self::Chat(form) => plain(&form.text(text)),
             Self::Responses(form) => form.text(text).iter().map(event_text).collect(),
+            Self::Messages(form) => form.text(text).iter().map(event_text).collect(),
         }
     }
 
@@ -55,6 +59,7 @@ impl Pieces {
                 format!("{pieces}data: [DONE]\n\n")
             }
             Self::Responses(form) => form.end(answer).iter().map(event_text).collect(),
+            Self::Messages(form) => form.end(answer).iter().map(event_text).collect(),
         }
     }
 
@@ -62,6 +67,7 @@ impl Pieces {
         match self {
             Self::Chat(_) => plain(&fault(error)),
             Self::Responses(form) => event_text(&form.fault(error)),
+            Self::Messages(form) => event_text(&form.fault(error)),
         }
     }
 }
