@@ -26,6 +26,11 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "from vctx.openai_agents",
         "clients/python/examples/openai_agents_session.py is such a program",
     ),
+    (
+        "docs/how-to/claude-client.md",
+        "import anthropic",
+        "tests/dropin/drive_claude.py runs such a client",
+    ),
     ("docs/how-to/proxy.md", "vctx serve ──", "a picture"),
     ("docs/how-to/migrate.md", "from letta_client", "a program with another package"),
     ("docs/how-to/migrate.md", "import openai\nfrom mem0", "a program with another package"),
