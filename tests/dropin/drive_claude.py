@@ -55,6 +55,8 @@ def tools(vctx):
     answer = vctx.messages.create(**ask, extra_body={"temperature": 0})
     assert answer.content[0].text == "You said: Well?", answer
     assert answer.model_extra["vctx"] == {"agent": "tools"}, answer
+    counted = vctx.messages.count_tokens(model="vctx/tools", messages=history, tools=[TOOL])
+    assert counted.input_tokens > 20, counted
     print("tools ok")
 
 

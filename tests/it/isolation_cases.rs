@@ -286,7 +286,9 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             | "/v1/agents/{agent}/chat/completions"
             | "/v1/agents/{agent}/responses"
             | "/v1/messages"
-            | "/v1/agents/{agent}/anthropic/v1/messages",
+            | "/v1/agents/{agent}/anthropic/v1/messages"
+            | "/v1/messages/count_tokens"
+            | "/v1/agents/{agent}/anthropic/v1/messages/count_tokens",
         ) => {
             let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word, "max_tokens": 9});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]

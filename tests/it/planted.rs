@@ -236,7 +236,7 @@ async fn a_text_is_planted_in_every_field_that_takes_one() {
                 fields(&document, &content["schema"], "", &mut takes);
             }
             // A route without an agent is the same as the route with the agent in its path.
-            let below = if path == "/v1/messages" { "anthropic/v1/" } else { "" };
+            let below = if path.starts_with("/v1/messages") { "anthropic/v1/" } else { "" };
             let agents = path.replacen("/v1/", &format!("/v1/agents/{{agent}}/{below}"), 1);
             let own = if path.contains("/agents/") { path.clone() } else { agents };
             let line = format!("{} {own}", method.to_uppercase());

@@ -59,6 +59,9 @@ RULES = [
     ("/responses", r"^input(\[\d+\])?\b"),
     ("/v1/messages", r"^messages(\[\d+\])?(\.content|: has no|: ends with)|^tools|^agent: "),
     ("/v1/messages", r"^message\.|^model: longer|^tool_choice\.name|^messages\."),
+    # Here too, a number such as 3.0 is an integer of JSON Schema.
+    ("/v1/messages", r"^max_tokens: "),
+    ("{agent}/messages", r"^messages\[\d+\]\.(tool_calls?|tool_call_id|content)\b"),
     ("/completions", r"^message\.|^tools|^model: longer|^agent: "),
     ("/responses", r"^message\.|^tools|^model: longer|^agent: |^previous_response_id: "),
 ]

@@ -20,6 +20,8 @@ FOREIGN = frozenset(
         "/v1/agents/{agent}/responses",
         "/v1/messages",
         "/v1/agents/{agent}/anthropic/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/agents/{agent}/anthropic/v1/messages/count_tokens",
     }
 )
 

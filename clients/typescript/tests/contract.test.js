@@ -15,6 +15,8 @@ const FOREIGN = new Set([
   "/v1/agents/{agent}/responses",
   "/v1/messages",
   "/v1/agents/{agent}/anthropic/v1/messages",
+  "/v1/messages/count_tokens",
+  "/v1/agents/{agent}/anthropic/v1/messages/count_tokens",
 ]);
 
 /** Tool names of other systems: `call` accepts them like the server's own. The order makes each call have an effect. */

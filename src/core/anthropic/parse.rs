@@ -56,6 +56,16 @@ pub fn parse_messages(
     conversation.settled("messages")
 }
 
+/// Parses a request of `/v1/messages/count_tokens`: a request of the messages form that may leave
+/// out `max_tokens`.
+pub fn parse_count(
+    mut body: Map<String, Value>,
+    taken: &dyn Fn(&str) -> bool,
+) -> Result<Conversation> {
+    body.entry("max_tokens").or_insert_with(|| 1.into());
+    parse_messages(body, taken)
+}
+
 /// Refuses fields of a request that would change the answer in an unsupported way.
 fn refuse(fields: &mut Fields) -> Result<()> {
     fields.refuse("top_k", &[], "is not passed on: use top_p")?;

@@ -39,16 +39,15 @@ impl MessagesStream {
     /// Returns the stream's last events, which follow all text.
     pub fn end(&mut self, answer: &Answer) -> Vec<Value> {
         let mut events = Vec::new();
-        let mut blocks = usize::from(self.open);
+        let first = usize::from(self.open);
         if self.open {
             events.push(block_stop(0));
         }
-        for call in &answer.seen.calls {
+        for (index, call) in (first..).zip(&answer.seen.calls) {
             let input = json!({"type": "input_json_delta", "partial_json": call.arguments});
-            events.push(block_start(blocks, &call_block(call, json!({}))));
-            events.push(delta(blocks, &input));
-            events.push(block_stop(blocks));
-            blocks += 1;
+            events.push(block_start(index, &call_block(call, json!({}))));
+            events.push(delta(index, &input));
+            events.push(block_stop(index));
         }
         let ending = json!({"stop_reason": reason(answer.ending), "stop_sequence": null});
         events.push(json!({"type": "message_delta", "delta": ending, "usage": usage(answer)}));

@@ -205,12 +205,24 @@ fn anthropic_routes(bodies: &Bodies) -> Vec<Route> {
         json!({"type": "string", "description": "the agent, if neither path nor model names one"});
     let summary = "Answer a conversation in the format of Anthropic's messages API; the client sends the whole history each time, and the server finds the new messages";
     let path = "/v1/agents/{agent}/anthropic/v1/messages";
+    let mut counted = body.clone();
+    counted["required"] = json!(["model", "messages"]);
+    let count_summary = "Estimate the tokens of a conversation as the client sends it, in the encoding of the agent; the window that the model gets may have fewer";
+    let count_path = "/v1/agents/{agent}/anthropic/v1/messages/count_tokens";
+    let whole = Answers { stream: false, ..answers };
     vec![
         Route::new(Method::POST, "/v1/messages", summary, openai::messages)
             .body(body.clone())
-            .header(openai::AGENT, agent)
+            .header(openai::AGENT, agent.clone())
             .answers(answers),
         Route::new(Method::POST, path, summary, openai::messages).body(body).answers(answers),
+        Route::new(Method::POST, "/v1/messages/count_tokens", count_summary, openai::count_tokens)
+            .body(counted.clone())
+            .header(openai::AGENT, agent)
+            .answers(whole),
+        Route::new(Method::POST, count_path, count_summary, openai::count_tokens)
+            .body(counted)
+            .answers(whole),
     ]
 }
 

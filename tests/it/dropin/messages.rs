@@ -216,6 +216,27 @@ async fn a_claude_client_names_its_agent_and_its_key_is_in_no_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_tokens_of_a_history_are_estimated_and_nothing_is_stored() {
+    let stage = stage(&["vctx.sock"], "echo").await;
+    let wire = stage.wire();
+    let count = async |path: &str, messages: &[Value]| {
+        let body = json!({"model": "claude", "system": "Be brief.", "messages": messages});
+        let counted = post(&wire, path, &[], &body).await.ok();
+        assert_eq!(counted["estimate"], true);
+        counted["input_tokens"].as_u64().expect("a number")
+    };
+    let (path, long) = ("/v1/messages/count_tokens", "tide and wind and ".repeat(4_000));
+    let (few, many) = (count(path, &[user("hi")]).await, count(path, &[user(&long)]).await);
+    assert!((5..20).contains(&few) && (16_000..16_100).contains(&many), "{few} {many}");
+    let of_agent = "/v1/agents/ada/anthropic/v1/messages/count_tokens";
+    assert_eq!(count(of_agent, &[user("hi")]).await, few);
+    assert!(stage.asked().is_empty());
+    assert_eq!(wire.get("/v1/agents").await.ok()["agents"], json!([]), "nothing was made");
+    let refused = post(&wire, path, &[], &json!({"model": "m", "messages": []})).await;
+    assert_eq!((refused.status, &refused.body["error"]["param"]), (400, &json!("messages")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_claude_client_cannot_have_is_refused_in_the_form_that_it_reads() {
     let stage = stage(&["vctx.sock"], "echo").await;
     let wire = stage.wire();

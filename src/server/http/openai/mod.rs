@@ -6,5 +6,5 @@ mod reply;
 mod routes;
 mod stream;
 
-pub(super) use routes::{AGENT, chat, messages, models, responses};
+pub(super) use routes::{AGENT, chat, count_tokens, messages, models, responses};
 pub use routes::{CountKnown, KnownMessages};

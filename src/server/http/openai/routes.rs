@@ -21,8 +21,11 @@ use crate::http::reply::json_answer;
 use crate::http::runs::{begin_run, outcome_of};
 use crate::limits::HISTORY_BYTES_MAX;
 use vctx_base::room::Room;
-use vctx_core::anthropic::{self, MessagesStream, messages_answer, parse_messages};
+use vctx_core::anthropic::{
+    self, MessagesStream, estimated_tokens, messages_answer, parse_count, parse_messages,
+};
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::Encoding;
 use vctx_core::openai::{
     self, Answer, ChatStream, Conversation, Head, RequestedAgent, ResponsesStream, chat_answer,
     parse_chat, parse_responses, responses_answer,
@@ -165,12 +168,49 @@ async fn answered(caller: Caller, body: Body, form: Form) -> Result<Response> {
         return Err(Error::new(Code::ModelUnavailable, text));
     }
     let conversation = asked(body, form).await?;
+    let requested = requested(&caller, &conversation.model)?;
+    answer(caller.front, caller.principal, requested, Arc::new(conversation), form).await
+}
+
+/// Returns the agent that a request names in its path, its model or its header.
+fn requested(caller: &Caller, model: &str) -> Result<RequestedAgent> {
     // If the path names an agent, the header is ignored.
     let agent = Some(caller.agent.as_str()).filter(|agent| !agent.is_empty());
     let header = caller.headers.get(AGENT).map(HeaderValue::to_str).transpose();
     let header = header.map_err(|_| Error::argument(AGENT, "use visible ASCII characters"))?;
-    let requested = RequestedAgent::of(agent, &conversation.model, header)?;
-    answer(caller.front, caller.principal, requested, Arc::new(conversation), form).await
+    RequestedAgent::of(agent, model, header)
+}
+
+/// Estimates the tokens of a request in the messages format.
+pub(in crate::http) async fn count_tokens(caller: Caller, body: Body) -> Response {
+    match estimated(&caller, body).await {
+        Ok(tokens) => {
+            json_answer(StatusCode::OK, &json!({"input_tokens": tokens, "estimate": true}))
+        }
+        Err(error) => refused(&error, Form::Messages),
+    }
+}
+
+async fn estimated(caller: &Caller, body: Body) -> Result<u64> {
+    let (body, room) = object_within(body, HISTORY_BYTES_MAX).await?;
+    let conversation = parse_count(body, &is_memory_tool)?;
+    let encoding = match &requested(caller, &conversation.model)?.agent {
+        None => Encoding::default(),
+        Some(agent) => match caller.executor().peek(&caller.principal, agent, "").await {
+            Ok((core, _)) => core.encoding,
+            // A new agent will have the default encoding.
+            Err(error) if error.code == Code::AgentNotFound => Encoding::default(),
+            Err(error) => return Err(error),
+        },
+    };
+    let permit = Arc::clone(&caller.front.tasks).try_acquire_owned().map_err(|_| crowded())?;
+    let counter = caller.executor().counter(encoding);
+    let count = move || {
+        let _held = (permit, room);
+        estimated_tokens(&conversation, &*counter)
+    };
+    let failed = |error| Error::new(Code::Internal, "the tokens were not counted").caused_by(error);
+    tokio::task::spawn_blocking(count).await.map_err(failed)
 }
 
 /// Finds a conversation's thread and appends its new messages. This happens on a separate task, so
