@@ -96,6 +96,9 @@ pub enum RunEvent {
     Turn {
         /// Number of the turn in the run, from 1.
         n: u64,
+        /// Position (`seq`) of the answer of the turn before; 0 if the run has no answer yet.
+        #[serde(skip)]
+        last_seq: u64,
     },
     /// A piece of the answer's text, which follows the earlier pieces of this turn.
     Text {

@@ -135,7 +135,8 @@ impl<'a> Walk<'a> {
             OnRecord::Answer(said) => said,
             OnRecord::Fault => return Ok(self.repaired()),
             OnRecord::Nothing => {
-                self.tell(RunEvent::Turn { n }).await;
+                let last_seq = self.last.as_ref().map_or(0, |said| said.seq);
+                self.tell(RunEvent::Turn { n, last_seq }).await;
                 match self.ask(n, toolbox).await? {
                     Inference::Answer(said) => said,
                     Inference::Fault => return Ok(self.repaired()),

@@ -9,7 +9,7 @@ use crate::executor::Executor;
 use vctx_base::clock::unix_ms_of;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::conversation::ClientMessage;
-use vctx_core::memory::message::Role;
+use vctx_core::memory::message::{Message, Role};
 use vctx_core::memory::run::RunReason;
 use vctx_core::openai::{Answer, Conversation, Ending, Head, Visible, visible};
 use vctx_core::trust::Principal;
@@ -63,8 +63,20 @@ pub(super) async fn visible_answer(
     stored: &StoredConversation,
     conversation: &Conversation,
 ) -> Result<Option<Visible>> {
+    visible_upto(executor, principal, (stored, conversation), u64::MAX).await
+}
+
+/// Returns what the client may see of the messages after the client's last message, up to the
+/// position `last_seq`; `None` if there are no such messages.
+pub(super) async fn visible_upto(
+    executor: &Executor,
+    principal: &Principal,
+    (stored, conversation): (&StoredConversation, &Conversation),
+    last_seq: u64,
+) -> Result<Option<Visible>> {
     let said = messages_after(executor, principal, &stored.agent, stored.seq).await?;
-    let end = said.iter().position(|m| m.thread.is_some()).unwrap_or(said.len());
+    let is_after = |m: &Message| m.thread.is_some() || m.seq > last_seq;
+    let end = said.iter().position(is_after).unwrap_or(said.len());
     Ok(visible(&said[..end], &sight(conversation)))
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::converse::StoredConversation;
-use super::reply::{answer_of, head_of, known_answer, run_of, visible_answer};
+use super::reply::{answer_of, head_of, known_answer, run_of, visible_answer, visible_upto};
 use super::routes::{HeldConversation, crowded};
 use crate::agent_loop::{RunEnd, RunEvent};
 use crate::http::caller::Front;
@@ -166,9 +166,9 @@ impl AnswerStream {
                     self.sent.push_str(&text);
                     return Some(text);
                 }
-                RunEvent::Turn { .. } => {
+                RunEvent::Turn { last_seq, .. } => {
                     self.next_turn = true;
-                    if let Some(text) = self.unsent_text().await {
+                    if let Some(text) = self.unsent_text(last_seq).await {
                         self.sent.push_str(&text);
                         return Some(text);
                     }
@@ -179,10 +179,15 @@ impl AnswerStream {
     }
 
     /// Reads the texts that tool calls of earlier turns sent to the user, because no event reported
-    /// these texts.
-    async fn unsent_text(&self) -> Option<String> {
-        let (executor, conversation) = (&self.front.executor, &**self.conversation);
-        let shown = visible_answer(executor, &self.principal, &self.stored, conversation).await;
+    /// these texts. `last_seq` is the position of the last answer before this turn. The answer of
+    /// this turn may already be stored, but its text comes in events.
+    async fn unsent_text(&self, last_seq: u64) -> Option<String> {
+        if last_seq == 0 {
+            return None;
+        }
+        let (executor, stored) = (&self.front.executor, &self.stored);
+        let shown =
+            visible_upto(executor, &self.principal, (stored, &self.conversation), last_seq).await;
         // If the read fails, the text is sent with the last piece of the answer.
         let text = shown.ok().flatten()?.seen.text;
         text.strip_prefix(&self.sent).filter(|rest| !rest.is_empty()).map(str::to_owned)
