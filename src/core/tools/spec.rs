@@ -201,14 +201,15 @@ pub fn decode_as<T: DeserializeOwned>(mut arguments: Map<String, Value>) -> Resu
     })
 }
 
-/// Returns the name that an unknown name in a message of serde probably means: "unknown field `q`,
-/// expected one of `query`, `limit`".
+/// Returns the name that an unknown name in a message of serde probably means, if several names are
+/// known: "unknown field `q`, expected one of `query`, `limit`".
 fn meant_by(message: &str) -> Option<String> {
     let unknown =
         message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
     let mut names = unknown.split('`').step_by(2);
     let wrong = names.next()?;
-    nearest(wrong, names).map(str::to_owned)
+    let known: Vec<&str> = names.collect();
+    nearest(wrong, known.iter().copied()).filter(|_| known.len() > 1).map(str::to_owned)
 }
 
 /// Maximum number of characters that an error shows of a message from serde, which repeats a wrong
