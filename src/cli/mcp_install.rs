@@ -10,7 +10,9 @@ use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::secrets::variable_of;
 use crate::whose::from_environment;
+use vctx_client::paths;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +100,7 @@ impl ClientName {
 /// Runs `vctx mcp install`.
 pub fn run(asked: &Install) -> Result<(), Failure> {
     let path = file_of(asked)?;
-    let program = std::env::current_exe();
+    let program = paths::own_program();
     let program = program.map_err(|error| Failure::reading("the path of this program", &error))?;
     let agent = asked.agent.clone().or_else(from_environment);
     let server = server(&program, agent.as_deref());
@@ -132,7 +134,7 @@ fn file_of(asked: &Install) -> Result<PathBuf, Failure> {
     if let Some(file) = &asked.file {
         return Ok(file.clone());
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = variable_of("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.ok_or_else(|| {
         let text = "HOME is not set: name the configuration file with --file";
         Failure::new(Exit::Configuration, "CONFIGURATION", text)

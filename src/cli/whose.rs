@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::exit::Failure;
+use crate::secrets::variable_of;
 
 /// Variable of the environment with the agent of all commands that name none.
 const VARIABLE: &str = "VCTX_AGENT";
@@ -41,5 +42,5 @@ impl Whose {
 
 /// Returns the agent that `VCTX_AGENT` names.
 pub fn from_environment() -> Option<String> {
-    std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())
+    variable_of(VARIABLE).filter(|name| !name.is_empty())
 }
