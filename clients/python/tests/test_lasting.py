@@ -18,7 +18,7 @@ from .server import Server
 # 20 coroutines in each of two processes append 25 messages each, which makes 1 000, while the server
 # is killed ten times. The everyday check tries a part of that.
 FULL = os.environ.get("VCTX_ROUNDS") == "full"
-COROUTINES, MESSAGES, KILLS = (20, 25, 10) if FULL else (20, 8, 3)
+COROUTINES, MESSAGES, KILLS = (20, 25, 10) if FULL else (20, 4, 2)
 # Seconds between two kills.
 BETWEEN_S = 0.4
 

@@ -8,7 +8,7 @@ import * as vctx from "../src/index.js";
 import { server } from "./server.js";
 
 /** Callers, messages of each, and kills of the server while they append; the everyday check tries a part. */
-const [CALLERS, MESSAGES, KILLS] = process.env.VCTX_ROUNDS === "full" ? [20, 25, 8] : [20, 8, 2];
+const [CALLERS, MESSAGES, KILLS] = process.env.VCTX_ROUNDS === "full" ? [20, 25, 8] : [20, 4, 1];
 const BETWEEN_MS = 300;
 
 /** @type {Awaited<ReturnType<typeof server>>} */
