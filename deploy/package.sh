@@ -19,7 +19,7 @@ done
 command -v cargo-deb >/dev/null || { echo 'cargo-deb is not on PATH: cargo install cargo-deb --locked' >&2; exit 69; }
 strip=''
 if [ -z "$binary" ]; then
-  cargo build --locked --profile dist --bin vctx
+  cargo build --locked --profile dist --features local-embedder --bin vctx
   binary=${CARGO_TARGET_DIR:-target}/dist/vctx
 else
   strip=--no-strip
