@@ -209,6 +209,11 @@ impl EmbedderSettings {
     pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
         let embedders = self.open(key)?;
         match &self.next {
+            // An installed model is its own next embedder, and is loaded once.
+            Some(next) if **next == (Self { next: None, ..self.clone() }) => {
+                let same = Arc::clone(embedders.configured());
+                Ok(embedders.with_next(same))
+            }
             Some(next) => Ok(embedders.with_next(next.one(next_key, EMBEDDER_NEXT_KEY)?)),
             None => Ok(embedders),
         }
