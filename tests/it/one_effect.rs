@@ -177,15 +177,17 @@ async fn what_everybody_finds_comes_back_once() {
 async fn of_many_ingests_on_one_revision_one_is_taken_whole() {
     let (pair, ada) = Pair::start().await;
     let database = pair.home.database();
-    let offer = |number: usize| {
+    // Each round offers other texts: the document that is stored already is no change.
+    let offer = |round: usize, number: usize| {
+        let from = u32::try_from((round * CALLERS + number) * 20).expect("a bearing");
         let number = u32::try_from(number).expect("a caller");
-        circle("d", number * 20, 5 + number, "cosine")
+        circle("d", from, 5 + number, "cosine")
     };
     let mut revision = String::new();
     for round in 0..3 {
         let known = revision.clone();
         let answers =
-            pair.all_at_once("ingest_archival", |n| (offer(n), key(), known.clone())).await;
+            pair.all_at_once("ingest_archival", |n| (offer(round, n), key(), known.clone())).await;
         let mut won = Vec::new();
         for (number, answer) in answers.into_iter().enumerate() {
             if answer.status == 200 {
@@ -196,24 +198,25 @@ async fn of_many_ingests_on_one_revision_one_is_taken_whole() {
         }
         let [(winner, done)] = won.as_slice() else { panic!("round {round}: {} won", won.len()) };
         revision = done["_rev"].as_str().expect("a revision").to_owned();
-        assert_taken(&pair, &offer(*winner), &revision).await;
+        assert_taken(&pair, &offer(round, *winner), &revision).await;
     }
     // With the revision `*` all ingests succeed in some order, and the last one is stored
     // completely.
-    let answers = pair.all_at_once("ingest_archival", |n| (offer(n), key(), "*".into())).await;
+    let answers = pair.all_at_once("ingest_archival", |n| (offer(3, n), key(), "*".into())).await;
     let done: Vec<Value> = answers.into_iter().map(Answer::ok).collect();
     let revisions: BTreeSet<&str> = done.iter().map(|d| d["_rev"].as_str().expect("one")).collect();
     assert_eq!(revisions.len(), CALLERS);
     let manifest = database.row("FOR m IN archival_manifests RETURN m.revision", json!({})).await;
     let last = done.iter().position(|d| d["_rev"] == manifest).expect("one of them");
-    assert_taken(&pair, &offer(last), manifest.as_str().expect("a revision")).await;
+    assert_taken(&pair, &offer(3, last), manifest.as_str().expect("a revision")).await;
     // Calls with the same key cause only one ingest.
-    let answers =
-        pair.all_at_once("ingest_archival", |_| (offer(3), "one ingest".into(), "*".into())).await;
+    let answers = pair
+        .all_at_once("ingest_archival", |_| (offer(4, 3), "one ingest".into(), "*".into()))
+        .await;
     let done: Vec<Value> = answers.into_iter().map(Answer::ok).collect();
     assert!(done.iter().filter(|d| d["replayed"] == false).count() <= 1);
     assert!(done.iter().all(|d| d["_rev"] == done[0]["_rev"]));
-    assert_taken(&pair, &offer(3), done[0]["_rev"].as_str().expect("a revision")).await;
+    assert_taken(&pair, &offer(4, 3), done[0]["_rev"].as_str().expect("a revision")).await;
     assert_eq!(ada.state().await["archived"], json!({"documents": 1, "chunks": 8}));
 }
 
