@@ -117,6 +117,17 @@ pub const PART_CHUNKS: usize = 256;
 /// Maximum length of the text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Maximum length of the name of an archived document, in bytes; all characters are allowed,
+/// Maximum length of a user, a session or a tag of a message or document, in bytes.
+pub const LABEL_BYTES_MAX: usize = 128;
+/// Maximum number of tags of a message or document.
+pub const TAGS_MAX: usize = 16;
+/// Maximum number of attributes in the metadata of a message or document. Like the next two limits,
+/// it is the limit of OpenAI's `metadata`.
+pub const METADATA_PAIRS_MAX: usize = 16;
+/// Maximum length of the name of such an attribute, in bytes.
+pub const METADATA_KEY_BYTES_MAX: usize = 64;
+/// Maximum length of the value of such an attribute, in bytes.
+pub const METADATA_VALUE_BYTES_MAX: usize = 512;
 /// because the name is hashed.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Default, smallest and largest number of edges that a trace follows from its start.

@@ -26,6 +26,18 @@ pub(crate) const STORE_IN_FLIGHT_MAX: usize = 256;
 pub(crate) const CALLS_IN_FLIGHT_MAX: usize = 512;
 /// Default and maximum of `limit` in requests to `/quarantine`.
 pub(crate) const QUARANTINE_PAGE: (u64, u64) = (50, 200);
+/// Maximum number of agents that one search of a person's agents looks at.
+pub(crate) const USER_AGENTS_MAX: u64 = 64;
+/// Default and maximum number of results of each store in a search of a person's agents.
+pub(crate) const USER_SEARCH_PAGE: (u64, u64) = (5, 20);
+/// Default and maximum of `limit` in requests for a document: the number of its chunks.
+pub(crate) const DOCUMENT_PAGE: (u64, u64) = (64, 64);
+/// Default and maximum of `limit` in requests for a list of documents.
+pub(crate) const DOCUMENTS_PAGE: (u64, u64) = (100, 1_000);
+/// Default and maximum of `limit` in requests for a list of documents with their texts.
+pub(crate) const DOCUMENT_TEXTS_PAGE: (u64, u64) = (100, 100);
+/// Length after which a list of documents with their texts ends, in bytes.
+pub(crate) const DOCUMENT_TEXTS_BYTES_MAX: usize = 1024 * 1024;
 /// Age below which an entry of recall storage may be missing from the view, in milliseconds. A view
 /// shows a commit after about a second; the rest is a reserve for slow commits and busy machines.
 pub(crate) const RECALL_TAIL_MS: u64 = 15_000;

@@ -105,6 +105,7 @@ impl World {
             form: Some(form),
             zone: None,
             outbound: None,
+            user: None,
         };
         let mut core = new_core(&scope, &body, counter, 1_000).unwrap();
         core.rev = "rev1".into();

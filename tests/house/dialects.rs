@@ -449,9 +449,10 @@ fn valid(form: Form, schema: &Value, at: &str) {
         valid(form, &schema["items"], &format!("{at}[]"));
     }
     if kinds.contains(&"object") && map.contains_key("properties") {
-        // The attribute `provenance` may have additional properties, unless a provider forbids
-        // them.
-        let open = form == Form::Plain && at.ends_with(".provenance");
+        // The attributes `provenance` and `metadata` may have additional properties, unless a
+        // provider forbids them.
+        let open = form == Form::Plain
+            && [".provenance", ".metadata"].iter().any(|name| at.ends_with(name));
         assert_eq!(map.get("additionalProperties"), Some(&json!(open)), "{at}");
         let properties = schema["properties"].as_object().expect("properties");
         let required = map.get("required").map_or(&[][..], |r| r.as_array().expect("names"));

@@ -128,8 +128,33 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             "get",
             "/v1/agents/{agent}" | "/v1/agents/{agent}/context" | "/v1/agents/{agent}/ledger",
         ) => vec![read(path)],
+        ("get", "/v1/agents/{agent}/archive") => {
+            let mut asked: Vec<Asked> =
+                ["", "?texts=true&limit=100", "?reverse=true&limit=1", "?originals=true"]
+                    .map(|query| read(format!("{path}{query}")))
+                    .into();
+            let named = |query: &str| read(format!("{path}?{query}={}", names.doc_id));
+            asked.extend(["prefix", "texts=true&prefix", "after"].map(named));
+            asked
+        }
+        ("get", "/v1/agents/{agent}/archive/{doc_id}") => {
+            let named = path.replace("{doc_id}", &names.doc_id);
+            ["", "?from_index=1&limit=1", "?originals=true"]
+                .map(|query| read(format!("{named}{query}")))
+                .into()
+        }
+        ("get", "/v1/agents/{agent}/sessions") => {
+            ["", "?limit=1"].map(|query| read(format!("{path}{query}"))).into()
+        }
+        // Each agent belongs to a person with the agent's name, which agents of other tenants have
+        // too.
+        ("post", "/v1/users/{user}/search") => {
+            let body = json!({"query": names.word});
+            vec![write("POST", &path.replace("{user}", agent), &body, &key(), "*")]
+        }
         ("get", "/v1/agents/{agent}/messages") => {
-            ["", "?from_seq=1&limit=1", "?from_seq=3", "?limit=1000"]
+            let by_session = format!("?session={}", names.word);
+            ["", "?from_seq=1&limit=1", "?from_seq=3", "?limit=1000", by_session.as_str()]
                 .map(|query| read(format!("{path}{query}")))
                 .into()
         }

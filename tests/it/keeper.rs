@@ -79,8 +79,8 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let text = |sentence: &str| format!("{sentence} {word} keeper of the lighthouse.");
     let system = text("You serve the");
     let agent = Agent::create(home.wire(socket), name, 8192, &system).await;
-    let unhurried =
-        json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024}});
+    let unhurried = json!({"user": name,
+        "heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024}});
     let labelled =
         [("idempotency-key", "same-limits"), ("if-match", "*"), ("x-vctx-label", word.as_str())];
     agent.wire.call("PATCH", &agent.path(), &labelled, unhurried.to_string()).await.ok();
@@ -93,9 +93,9 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     for (key, block) in [("same-plan", "plan"), ("same-block", block_id.as_str())] {
         call("store_core", key, json!({"block_id": block, "content": text("Meet the")})).await;
     }
-    let said =
-        call("append_fifo", "same-said", json!({"message": text("I saw the"), "role": "user"}))
-            .await;
+    let labels = json!({"user": word, "session": word, "tags": [word]});
+    let message = json!({"content": text("I saw the"), "labels": labels});
+    let said = call("append_fifo", "same-said", json!({"message": message, "role": "user"})).await;
     let private_key = format!("key-of-{word}");
     call("append_fifo", &private_key, said_once()).await;
     let event = json!({"class": "system", "name": word, "content": text("Letter of the")});
@@ -130,7 +130,8 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
         (0..CHUNKS).map(|n| text(&format!("Passage {n} about the {}", count::words(10)))).collect();
     let message_id = said["result"]["message_id"].as_str().expect("an id").to_owned();
     let provenance = json!({"source": source, "message_ids": [message_id]});
-    let document = json!({"doc_id": doc_id, "chunks": chunks, "provenance": provenance});
+    let document = json!({"doc_id": doc_id, "chunks": chunks, "provenance": provenance,
+        "labels": labels});
     let document = call("ingest_archival", "same-document", document).await;
     let shared = json!({"doc_id": "shared", "chunks": [text("Everybody knows the")]});
     call("ingest_archival", "same-shared", shared).await;

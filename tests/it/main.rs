@@ -82,6 +82,7 @@ mod identifiers;
 mod import;
 mod isolation;
 mod isolation_vectors;
+mod labels;
 mod leases;
 mod ledger;
 mod load;
@@ -92,6 +93,7 @@ mod memories;
 #[cfg(feature = "full-tests")]
 mod memory_bounds;
 mod month;
+mod named_documents;
 mod no_network;
 mod one_effect;
 mod one_transaction;

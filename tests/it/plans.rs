@@ -197,9 +197,13 @@ fn printed(plan: &Value) -> String {
     }
     let rules = plan["rules"].as_array().expect("rules").iter().filter_map(Value::as_str);
     writeln!(text, "rules: {}", rules.collect::<Vec<_>>().join(", ")).expect("a text grows");
-    for used in plan["collections"].as_array().expect("collections") {
-        let name = |name: &str| used[name].as_str().expect("a text").to_owned();
-        writeln!(text, "collection: {} ({})", name("name"), name("type")).expect("a text grows");
+    let used = plan["collections"].as_array().expect("collections").iter().map(|used| {
+        let name = |name: &str| used[name].as_str().expect("a text");
+        format!("{} ({})", name("name"), name("type"))
+    });
+    let used: Vec<String> = used.collect();
+    if !used.is_empty() {
+        writeln!(text, "collections: {}", used.join(", ")).expect("a text grows");
     }
     text
 }

@@ -225,6 +225,7 @@ async fn a_text_is_planted_in_every_field_that_takes_one() {
             .split_once("/schedules/")
             .map_or(line.clone(), |(before, _)| format!("{before}/schedules/{{name}}"));
         let line = line.replace("/prompts/1/", "/prompts/{turn}/");
+        let line = line.replace("/users/@/", "/users/{user}/");
         planted_fields(&call["body"], "", planted.entry(line).or_default());
     }
     let mut seen = 0;
@@ -238,7 +239,8 @@ async fn a_text_is_planted_in_every_field_that_takes_one() {
             // A route without an agent is the same as the route with the agent in its path.
             let below = if path.starts_with("/v1/messages") { "anthropic/v1/" } else { "" };
             let agents = path.replacen("/v1/", &format!("/v1/agents/{{agent}}/{below}"), 1);
-            let own = if path.contains("/agents/") { path.clone() } else { agents };
+            let is_own = ["/agents/", "/users/"].iter().any(|part| path.contains(part));
+            let own = if is_own { path.clone() } else { agents };
             let line = format!("{} {own}", method.to_uppercase());
             let has = planted.get(&line).cloned().unwrap_or_default();
             let excused = |field: &String| {

@@ -38,7 +38,8 @@ async fn plant(agent: &Agent) {
         {"text": said("second"), "chunk_id": named("other"), "provenance": provenance},
     ]);
     let whole = json!({"source": named("whole")});
-    let document = json!({"doc_id": named("document"), "chunks": chunks, "provenance": whole});
+    let document = json!({"doc_id": named("document"), "chunks": chunks, "provenance": whole,
+        "labels": {"tags": [named("tag")]}});
     agent.done("ingest_archival", &document).await;
     let path = format!("{}/schedules/bell", agent.path());
     let schedule = json!({"at": "2999-01-01", "content": said("bell")});

@@ -40,6 +40,9 @@ RULES = [
     ("/answer", r"^tool_calls: two calls share an id"),
     ("/runs", r"^input|^message\.|^tools: |^options"),
     ("/prompts", r"^tools: |^options[.:]"),
+    # The limits of labels, which the schema of every tool would repeat.
+    ("", r"\b(labels\.)?(user|session|tags|metadata)\b.*: (use 1 to \d+ bytes|more than|name: use|longer than)"),
+    ("/archive", r"^limit: use 1 to 100$|^originals: "),
     ("append_fifo", r"^message\.(content: empty|tool_calls?: |tool_call_id: )|^cites"),
     ("write_recall", r"^entries\[\d+\]\.content: "),
     ("search_recall", r"^similarity_min: only the mode vector accepts it|^mode: "),

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::memory::Labels;
 use crate::memory::archive::{FoundPassage, Span};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
@@ -228,6 +229,10 @@ fn meta(counter: &dyn TokenCounter, view: &View<'_>) -> Map<String, Value> {
             whole.clone_from(&value);
             whole.insert("provenance".into(), Value::Object(passage.provenance.clone()));
             whole.insert("chunk_links".into(), json!(passage.chunk_links));
+            if !passage.labels.is_empty() {
+                let labels = Labels::read(passage.labels.iter().map(String::as_str));
+                whole.insert("labels".into(), json!(labels));
+            }
         }
     }
     let cost = |map: &Map<String, Value>| counter.count(&Value::Object(map.clone()).to_string());

@@ -186,6 +186,9 @@ pub struct Manifest {
     pub embedded: u64,
     /// Source of the document.
     pub provenance: Map<String, Value>,
+    /// Labels of the document, as they are stored; see [`Labels`](super::Labels).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Digest of the arguments of the last ingest, by which an ingest of the same document is
     /// recognized; `None` for a document that came in parts or was stored by an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,6 +261,9 @@ pub struct Passage {
     pub model_id: String,
     /// Source of the chunk, with its `owner`.
     pub provenance: Map<String, Value>,
+    /// Labels of the chunk's document, as they are stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// The chunk's neighbours in the document.
     pub chunk_links: ChunkLinks,
     /// Range of the chunk in the document's text, in characters, if known.
@@ -304,6 +310,9 @@ pub struct FoundPassage {
     pub similarity: Option<f64>,
     /// Source of the chunk.
     pub provenance: Map<String, Value>,
+    /// Labels of the chunk's document, as they are stored.
+    #[serde(default)]
+    pub labels: Vec<String>,
     /// The chunk's neighbours in the document.
     pub chunk_links: ChunkLinks,
     /// Range of the passage in the document's text, in characters.

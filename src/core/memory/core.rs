@@ -119,6 +119,9 @@ pub struct Core {
     /// `None` if there was no answer and there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spending: Option<Spending>,
+    /// The person to whom the agent belongs, by whose name agents are listed and searched together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// The agent that this agent branched from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
@@ -505,7 +508,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding form window_clock token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending user);
         patch
     }
 

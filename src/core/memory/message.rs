@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::form::Form;
+use super::labels::{LABELS, Labels};
 use super::receipt;
 use super::shown::{ShownAt, ShownMessage, recalled_frame, shown};
 use super::strict::{filler_message, filler_tokens};
@@ -162,6 +163,9 @@ impl Message {
             Value::Object(map) => map,
             _ => Map::new(),
         };
+        if let Some(labels) = Labels::of_meta(&self.meta) {
+            map.insert(LABELS.into(), json!(labels));
+        }
         if let Some(stamp) = &self.stamp {
             map.insert("stamp".into(), stamp.as_str().into());
         }

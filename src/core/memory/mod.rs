@@ -17,6 +17,7 @@ pub mod form;
 pub mod heartbeat;
 pub mod held;
 pub mod json_weight;
+mod labels;
 pub mod local_time;
 pub mod markup;
 pub mod message;
@@ -38,4 +39,5 @@ pub mod tokens;
 pub mod verify;
 
 pub use fingerprint::Fingerprint;
+pub use labels::{LABELS, Labels, SESSION};
 pub use tokens::{Encoding, TokenCounter};

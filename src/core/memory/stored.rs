@@ -174,7 +174,7 @@ const GROUPS: &[Group] = &[
          recent_revisions released reserved salt schema_version spending token_budget tool_sets tools turns updated_at version window_clock",
     ),
     Group::figures("core_memory", "moving").stays(),
-    Group::text("core_memory", "system", &[(Agent, "forget_agent")]),
+    Group::text("core_memory", "system user", &[(Agent, "forget_agent")]),
     Group::text("core_memory", "working_blocks", OF_CORE).scanned(),
     Group::text("core_memory", "queue_head_summary", OF_SUMMARY),
     Group::text("core_memory", "open_calls", &[
@@ -218,7 +218,7 @@ const GROUPS: &[Group] = &[
     Group::figures("archival_manifests", "_key dimension embedded metric").stays(),
     Group::owner("archival_manifests", "agent_id"),
     Group::figures("archival_manifests", "chunks content_digest created_at revision salt updated_at"),
-    Group::text("archival_manifests", "doc_id late_chunking provenance", OF_MANIFEST).withheld(),
+    Group::text("archival_manifests", "doc_id labels late_chunking provenance", OF_MANIFEST).withheld(),
     Group::text("archival_manifests", "embedding_version model_id", OF_MANIFEST).stays(),
     Group::figures("archival_docs", "_key dimension metric tainted_key").stays(),
     Group::owner("archival_docs", "agent_id"),
@@ -226,7 +226,7 @@ const GROUPS: &[Group] = &[
         "archival_docs",
         "dated freshness_ts index ingested_ms offset parent revision salt taint token_estimate",
     ),
-    Group::text("archival_docs", "chunk_id doc_id provenance text", OF_DOCUMENT)
+    Group::text("archival_docs", "chunk_id doc_id labels provenance text", OF_DOCUMENT)
         .scanned()
         .withheld(),
     Group::text("archival_docs", "chunk_links", OF_DOCUMENT).withheld(),

@@ -68,6 +68,10 @@ pub struct Conditions {
     pub source: Option<String>,
     /// Required id of the chunk's document.
     pub doc_id: Option<String>,
+    /// Required beginning of the id of the chunk's document.
+    pub doc_id_prefix: Option<String>,
+    /// Labels that the chunk's document has, as they are stored.
+    pub labels: Vec<String>,
     /// Chunks that are older than this time are left out; ISO 8601.
     pub fresh_after: Option<String>,
 }

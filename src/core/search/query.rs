@@ -94,6 +94,8 @@ pub struct RecallFilter {
     pub after: Option<String>,
     /// Time before which the message was written, ISO 8601 with milliseconds.
     pub before: Option<String>,
+    /// Labels that the message has, as they are stored.
+    pub labels: Vec<String>,
 }
 
 impl RecallQuery {
@@ -176,5 +178,6 @@ impl RecallFilter {
             && self.name.as_ref().is_none_or(|name| entry.name.as_ref() == Some(name))
             && self.after.as_ref().is_none_or(|after| entry.at >= *after)
             && self.before.as_ref().is_none_or(|before| entry.at < *before)
+            && self.labels.iter().all(|label| entry.labels.contains(label))
     }
 }

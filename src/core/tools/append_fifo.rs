@@ -12,6 +12,7 @@ use crate::memory::archive::{FoundPassage, parted_handle, passage_key};
 use crate::memory::conversation::{ClientCall, ClientMessage, ThreadPosition};
 use crate::memory::edges::cited;
 use crate::memory::message::{Kind, Role};
+use crate::memory::{LABELS, Labels};
 use crate::policy::{Ctx, Question, Step, Stop};
 
 /// Maximum number of chunks that one message may cite; a search can show more.
@@ -71,6 +72,9 @@ pub struct Parts {
     /// When the text was said, by the client's clock; free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_at: Option<String>,
+    /// User, session, tags and metadata, by which searches select.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
 }
 
 /// A tool call in OpenAI's chat format.
@@ -187,6 +191,9 @@ pub(super) fn checked_parts(parts: &Parts, role: Role, at: &str) -> Result<()> {
             format!("their arguments are longer than {TEXT_BYTES_MAX} bytes"),
         );
     }
+    if let Some(labels) = &parts.labels {
+        labels.check(&format!("{at}labels"))?;
+    }
     let short = [
         ("name", parts.name.as_deref()),
         ("tool_call_id", parts.tool_call_id.as_deref()),
@@ -213,6 +220,10 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
         _ => Map::new(),
     };
     meta.remove("content");
+    meta.remove(LABELS);
+    if let Some(labels) = &parts.labels {
+        labels.store(&mut meta);
+    }
     meta
 }
 
@@ -291,7 +302,7 @@ impl AppendFifo {
             name: seen.name.clone(),
             tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
             tool_call_id: seen.call_id.clone(),
-            said_at: None,
+            ..Parts::default()
         };
         if !(seen.role == Role::Tool && seen.text.is_empty()) {
             checked_parts(&parts, seen.role, at)?;

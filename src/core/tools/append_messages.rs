@@ -8,6 +8,7 @@ use super::append_fifo::{Parts, ToolCall, checked_parts, meta_of};
 use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::APPENDED_MAX;
+use crate::memory::Labels;
 use crate::memory::message::{Kind, Role};
 use crate::policy::{Ctx, Draft, Step, Stop};
 use crate::window::{Section, summary_tokens_max, tokens};
@@ -41,6 +42,9 @@ pub struct NewMessage {
     /// When the text was said, by the client's clock; free text.
     #[serde(default)]
     pub said_at: Option<String>,
+    /// User, session, tags and metadata, by which searches select.
+    #[serde(default)]
+    pub labels: Option<Labels>,
 }
 
 impl NewMessage {
@@ -52,6 +56,7 @@ impl NewMessage {
             tool_calls: self.tool_calls.clone().filter(|calls| !calls.is_empty()),
             tool_call_id: self.tool_call_id.clone(),
             said_at: self.said_at.clone(),
+            labels: self.labels.clone(),
         }
     }
 }

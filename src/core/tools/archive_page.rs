@@ -134,6 +134,7 @@ fn guarded(ctx: &Ctx<'_>, passage: &FoundPassage) -> FoundPassage {
         passage.chunk_id = WITHHELD.into();
         passage.chunk_links = ChunkLinks::default();
         passage.provenance.clear();
+        passage.labels.clear();
     }
     passage
 }

@@ -30,6 +30,7 @@ pub fn branch_core(
         form: Some(parent.form).filter(|form| *form != Form::One),
         zone: clock.map(|clock| clock.zone.clone()),
         outbound: parent.outbound,
+        user: parent.user.clone(),
     };
     let mut core = new_core(scope, &body, counter, unix_ms)?;
     let taken_along = |block: Block| Block { changed_at_version: core.version, ..block };

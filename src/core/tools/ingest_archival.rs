@@ -15,12 +15,12 @@ use crate::chunk::{self, LateChunking, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::INGEST_COMMIT_MS;
-use crate::memory::Fingerprint;
 use crate::memory::archive::{
     ChunkLinks, Fate, Ingest, Manifest, Metric, Passage, VectorSetting, derived, manifest_key,
     passage_key,
 };
 use crate::memory::receipt::{canonical_json, sha256};
+use crate::memory::{Fingerprint, Labels};
 use crate::policy::{Answers, ArchiveAnswer, Ctx, Depends, Question, Step, Stop, Surroundings};
 use crate::text::lexical;
 use crate::tools::limits::DERIVED_MAX;
@@ -80,6 +80,9 @@ pub struct IngestArchival {
     #[serde(default)]
     #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
+    /// User, session, tags and metadata of the document, by which searches select.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
     /// Which part of the document these chunks are, if the chunks with their vectors do not fit
     /// into one call.
     #[serde(default)]
@@ -404,6 +407,7 @@ impl IngestArchival {
             model_id: setting.model_id.clone(),
             late_chunking,
             provenance: owned(&ctx.core.agent_id, self.provenance.as_ref(), None),
+            labels: self.labels.as_ref().map(Labels::stored).unwrap_or_default(),
             content_digest: self.document_digest(),
             embedded: numbers.last().copied().unwrap_or(setting.number),
             created_at: old.map_or_else(|| now.clone(), |m| m.created_at.clone()),
@@ -436,6 +440,7 @@ impl IngestArchival {
                 TaintMode::Mark | TaintMode::Quarantine => {
                     let mut names = vec![self.doc_id.as_str(), ids[at].as_str()];
                     names.extend(texts_of(&provenance));
+                    names.extend(manifest.labels.iter().map(String::as_str));
                     rules_with_names(&piece.text, &names)
                 }
             };
@@ -458,6 +463,7 @@ impl IngestArchival {
                 embedding_version: manifest.embedding_version.clone(),
                 model_id: manifest.model_id.clone(),
                 provenance,
+                labels: manifest.labels.clone(),
                 chunk_links: ChunkLinks {
                     previous: at.checked_sub(1).map(|before| ids[before].clone()),
                     next: ids.get(at + 1).cloned(),

@@ -22,7 +22,7 @@ const COMPONENT_MAX: f64 = 1e15;
 /// Name of the attribute in a provenance that lists source messages.
 const MESSAGE_IDS: &str = "message_ids";
 /// Name of the attribute in a provenance under which the server stores the document's owner.
-pub(super) const OWNER: &str = "owner";
+pub const OWNER: &str = "owner";
 
 impl IngestArchival {
     /// Checks the arguments beyond their types; an error names the argument.
@@ -50,6 +50,9 @@ impl IngestArchival {
         self.check_embeddings()?;
         self.check_part()?;
         check_provenance("provenance", self.provenance.as_ref())?;
+        if let Some(labels) = &self.labels {
+            labels.check("labels")?;
+        }
         let named = self.message_ids()?.len();
         if named > DERIVED_MAX {
             return Err(Error::argument(
@@ -69,6 +72,7 @@ impl IngestArchival {
             ("embeddings", self.embeddings.is_some()),
             ("late_chunking", self.late_chunking.is_some()),
             ("provenance", self.provenance.is_some()),
+            ("labels", self.labels.is_some()),
             ("freshness_ts", self.freshness_ts.is_some()),
             ("part", self.part.is_some()),
         ];

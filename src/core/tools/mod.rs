@@ -64,6 +64,7 @@ pub use expire_recall::ExpireRecall;
 pub use fire_tick::FireTick;
 pub use forget::{Forget, ForgetStep};
 pub use hold_run::{EndRun, HoldRun};
+pub use ingest_checks::OWNER;
 pub use limits::ALL as LIMITS;
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;

@@ -9,6 +9,7 @@ use super::spec::{Access, Command, Spec};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use crate::memory::Labels;
 use crate::memory::archive::Archived;
 use crate::memory::core::{
     Chain, Core, Counters, Expired, Forgotten, Offered, Queue, RecentRevisions, Summary, System,
@@ -50,6 +51,9 @@ pub struct NewAgent {
     /// this machine only (`none`).
     #[serde(default)]
     pub outbound: Option<Outbound>,
+    /// The person to whom the agent belongs, by whose name agents are listed and searched together.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 /// System text of a new agent without one of its own.
@@ -81,6 +85,9 @@ pub struct PatchAgent {
     /// Which models may receive the agent's texts from now on.
     #[serde(default)]
     pub outbound: Option<Outbound>,
+    /// The person to whom the agent belongs; an empty text for no person.
+    #[serde(default)]
+    pub user: Option<String>,
     /// Maximum number of tokens of prompts and answers per day (UTC); 0 if only the limit of the
     /// configuration holds.
     #[serde(default)]
@@ -179,11 +186,21 @@ pub(super) fn check_room(core: &Core) -> Result<()> {
     .with("required_window", required))
 }
 
+/// Refuses the name of a person that no label could have; an empty text stands for no person.
+fn check_user(user: Option<&String>) -> Result<()> {
+    let user = user.filter(|user| !user.is_empty()).cloned();
+    match (Labels { user, ..Labels::default() }).check("body") {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.with("field", "user")),
+    }
+}
+
 impl NewAgent {
     /// Returns the settings of an agent with a window of this size and the usual other settings.
     pub fn with_window(context_window: u64) -> Self {
         let encoding = Encoding::default();
-        Self { context_window, system: None, encoding, form: None, zone: None, outbound: None }
+        let (form, zone, outbound, user) = (None, None, None, None);
+        Self { context_window, system: None, encoding, form, zone, outbound, user }
     }
 
     /// Checks the rules for arguments that their types do not express.
@@ -192,6 +209,7 @@ impl NewAgent {
         self.system.as_deref().map_or(Ok(()), check_system)?;
         self.form.map_or(Ok(()), check_form)?;
         self.zone.as_deref().map_or(Ok(()), check_zone)?;
+        check_user(self.user.as_ref())?;
         Ok(self)
     }
 
@@ -210,6 +228,7 @@ impl NewAgent {
             && self.form.is_none_or(|form| form == core.form)
             && self.zone.as_ref().is_none_or(zone)
             && self.outbound.is_none_or(|outbound| outbound == core.outbound())
+            && self.user.as_ref().is_none_or(|user| core.user.as_deref().unwrap_or("") == user)
     }
 }
 
@@ -277,6 +296,7 @@ pub fn new_core(
         reserved: None,
         outbound: body.outbound.and_then(Outbound::stored),
         spending: None,
+        user: body.user.clone().filter(|user| !user.is_empty()),
         branch: None,
         released: Vec::new(),
         salt: String::new(),
@@ -321,6 +341,9 @@ impl Command for PatchAgent {
         if let Some(outbound) = self.outbound {
             draft.after.outbound = outbound.stored();
         }
+        if let Some(user) = &self.user {
+            draft.after.user = Some(user.clone()).filter(|user| !user.is_empty());
+        }
         if let Some(tokens) = self.tokens_per_day {
             let spending = Spending { tokens_per_day: tokens, ..draft.after.spending() };
             draft.after.spending = spending.stored();
@@ -352,6 +375,7 @@ impl PatchAgent {
         self.system.as_deref().map_or(Ok(()), check_system)?;
         self.form.map_or(Ok(()), check_form)?;
         self.zone.as_deref().map_or(Ok(()), check_zone)?;
+        check_user(self.user.as_ref())?;
         if let Some(patch) = &self.heartbeat {
             check_limits(&patch.on(HeartbeatLimits::default()))?;
         }
@@ -362,11 +386,12 @@ impl PatchAgent {
             && self.form.is_none()
             && self.zone.is_none()
             && self.outbound.is_none()
+            && self.user.is_none()
             && self.tokens_per_day.is_none()
             && self.tools.is_none()
             && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
         if nothing {
-            let text = "give context_window, system, encoding, form, zone, outbound, tokens_per_day, heartbeat or tools";
+            let text = "give context_window, system, encoding, form, zone, outbound, user, tokens_per_day, heartbeat or tools";
             return Err(Error::argument("body", text));
         }
         Ok(self)

@@ -11,6 +11,7 @@ use super::told;
 use crate::clock::unix_ms_of;
 use crate::error::Result;
 use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_TAIL_CHARS_MAX, TEXT_BYTES_MAX};
+use crate::memory::Labels;
 use crate::memory::core::Core;
 use crate::memory::local_time::{LocalTime, zone_of};
 use crate::memory::message::{Message, Role, is_summary};
@@ -246,6 +247,9 @@ impl<'a> PageOf<'a> {
                 if let Some(told) = message.meta.get(name) {
                     value[name] = told.clone();
                 }
+            }
+            if let Some(labels) = Labels::of_meta(&message.meta) {
+                value["labels"] = json!(labels);
             }
         }
         if !one.tainted.is_empty() {

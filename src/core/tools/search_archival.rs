@@ -14,10 +14,10 @@ use super::told;
 use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
 use crate::limits::{DIMENSION_MAX, DOC_ID_BYTES_MAX, N_PROBE_MAX, NEAR_FETCH, NEAR_FETCH_MAX};
-use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
 use crate::memory::page::plain;
+use crate::memory::{Fingerprint, Labels};
 use crate::policy::{Answers, Ctx, Question, Step, Stop, Surroundings, VectorsAnswer};
 use crate::search::{
     Conditions, Fusion, LookCounts, NearPlan as Plan, NearQuery, NearResult, Order, PageToken,
@@ -111,6 +111,12 @@ pub struct Filter {
     #[serde(default)]
     #[schemars(extend("x-model" = ""))]
     pub doc_id: Option<String>,
+    /// Beginning of the names of the passages' documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doc_id_prefix: Option<String>,
+    /// Labels of the passages' documents, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
     /// Only passages of this moment or newer: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     #[serde(default)]
     pub freshness_after: Option<String>,
@@ -148,10 +154,14 @@ impl Arguments for SearchArchival {
         for (field, text, most) in [
             ("filter.source", &filter.source, PROVENANCE_BYTES_MAX),
             ("filter.doc_id", &filter.doc_id, DOC_ID_BYTES_MAX),
+            ("filter.doc_id_prefix", &filter.doc_id_prefix, DOC_ID_BYTES_MAX),
         ] {
             if text.as_ref().is_some_and(|t| t.len() > most) {
                 return Err(Error::argument(field, format!("at most {most} bytes")));
             }
+        }
+        if let Some(labels) = &filter.labels {
+            labels.check("filter.labels")?;
         }
         self.conditions()?;
         if let Some(token) = &self.page_token {
@@ -221,6 +231,8 @@ impl SearchArchival {
         Ok(Conditions {
             source: filter.source,
             doc_id: filter.doc_id,
+            doc_id_prefix: filter.doc_id_prefix,
+            labels: filter.labels.as_ref().map(Labels::stored).unwrap_or_default(),
             fresh_after: fresh.map(|ts| moment("filter.freshness_after", ts)).transpose()?,
         })
     }

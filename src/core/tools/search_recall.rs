@@ -17,6 +17,7 @@ use super::told;
 use crate::conveyance::Path;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT};
+use crate::memory::Labels;
 use crate::memory::message::Role;
 use crate::memory::page::{Page, PageItem, plain};
 use crate::memory::receipt;
@@ -66,6 +67,9 @@ pub struct SearchRecall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-model" = ""))]
     pub before: Option<String>,
+    /// Only messages with these labels, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
     /// Tokens of this page's results at most. With `rehydrate`, a window with less room than this
     /// gets no page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,7 +313,7 @@ impl SearchRecall {
     /// page.
     fn query_hash(&self) -> String {
         let asked = json!({"query": self.query, "mode": self.mode, "similarity_min": self.similarity_min, "role": self.role, "name": self.name,
-            "after": self.after, "before": self.before});
+            "after": self.after, "before": self.before, "labels": self.labels});
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
@@ -331,6 +335,9 @@ impl SearchRecall {
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
             return Err(Error::argument("name", format!("use 1 to {NAME_BYTES_MAX} bytes")));
         }
+        if let Some(labels) = &self.labels {
+            labels.check("labels")?;
+        }
         let time = |field, text: &Option<String>| {
             text.as_deref().map(|text| moment(field, text)).transpose()
         };
@@ -346,6 +353,7 @@ impl SearchRecall {
             name: self.name.clone(),
             after: time("after", &self.after)?,
             before: time("before", &self.before)?,
+            labels: self.labels.as_ref().map(Labels::stored).unwrap_or_default(),
         };
         Ok(query)
     }

@@ -9,6 +9,7 @@ use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, RECALL_ENTRIES_MAX};
+use crate::memory::Labels;
 use crate::memory::message::{Role, SUMMARY};
 use crate::policy::{Ctx, Step, Stop};
 
@@ -37,6 +38,9 @@ pub struct Entry {
     /// When the text was said, by the client's clock; free text.
     #[serde(default)]
     pub said_at: Option<String>,
+    /// User, session, tags and metadata, by which searches select.
+    #[serde(default)]
+    pub labels: Option<Labels>,
     /// Whether the entry is a summary of a conversation instead of a message.
     #[serde(default)]
     pub summary: bool,
@@ -52,6 +56,7 @@ impl Entry {
             content: self.content.clone(),
             name: self.name.clone(),
             said_at: self.said_at.clone(),
+            labels: self.labels.clone(),
             ..Parts::default()
         }
     }

@@ -52,7 +52,7 @@ impl Executor {
         let (mut all, mut after) = (HashSet::new(), String::new());
         for _ in 0..LISTED_PAGES_MAX {
             let page =
-                self.kernel.read(|ro| store::list(ro, tenant, &after, LISTED_AGENTS)).await?;
+                self.kernel.read(|ro| store::list(ro, tenant, None, &after, LISTED_AGENTS)).await?;
             for agent in &page {
                 agent["_key"].as_str().unwrap_or_default().clone_into(&mut after);
                 all.insert(after.clone());

@@ -8,6 +8,7 @@ mod call;
 mod cells;
 mod checked;
 mod cutting;
+mod documents;
 mod embedding;
 mod envelope;
 mod executor;
@@ -50,10 +51,12 @@ mod summary;
 mod threads;
 mod trace;
 mod turns;
+mod users;
 mod why;
 mod working_file;
 
 pub use archive_index::ArchiveSettings;
+pub use documents::DocumentsPage;
 pub use executor::Executor;
 pub use export::{Exported, Transfers};
 pub use import::Incoming;
@@ -62,7 +65,7 @@ pub use limits::ALL as LIMITS;
 pub use moving::Carried;
 pub(crate) use moving::superseded;
 pub use prompt::{Ask, Prompted};
-pub(crate) use read::{AGENTS_PAGE, EVENTS_PAGE, MESSAGES_PAGE};
+pub(crate) use read::{AGENTS_PAGE, EVENTS_PAGE, MESSAGES_PAGE, SESSIONS_PAGE};
 pub use recall_vectors::Embedded;
 pub use refine::DueRefine;
 pub use reindex::Reindex;
@@ -74,3 +77,4 @@ pub use crate::store::{
     AgentLocation, CutRun, DueMove, DueTick, Located, Move, MoveBegun, MoveLook, MovePhase,
 };
 pub use threads::Placed;
+pub use users::SearchUser;

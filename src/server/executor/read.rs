@@ -11,11 +11,13 @@ use super::moving::elsewhere;
 use super::paged::paged;
 use super::refusals::Refused;
 use super::request::page_limit;
+use super::users::check_user;
 use crate::executor::limits::ATTEMPTS_MAX;
 use crate::store::{self, Created, Fault, Listed};
 use vctx_base::clock::{self, iso8601};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::HISTORY_PAGE;
+use vctx_core::memory::Labels;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType, in_present_form, without_names};
 use vctx_core::tools::{NewAgent, new_core};
@@ -31,8 +33,18 @@ pub(crate) const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 /// Default, smallest and largest value of `limit` in requests of `/events`. All events of one
 /// timestamp are on one page; a timestamp has only a few events.
 pub(crate) const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
+/// Default and largest value of `limit` in requests of `/sessions`.
+pub(crate) const SESSIONS_PAGE: (u64, u64) = (100, 1_000);
 /// Default and largest value of `limit` in requests of `/v1/agents`.
 pub(crate) const AGENTS_PAGE: (u64, u64) = (1_000, 10_000);
+
+/// The agents of a person.
+pub(super) struct UserAgents {
+    /// Their names.
+    pub(super) names: Vec<String>,
+    /// Whether there are more agents.
+    pub(super) has_more: bool,
+}
 
 impl Executor {
     /// Creates an agent. A repeated request changes nothing; a request with other settings for an
@@ -121,10 +133,12 @@ impl Executor {
     pub async fn agents(
         &self,
         principal: &Principal,
+        user: Option<&str>,
         after: &str,
         limit: Option<u64>,
     ) -> Result<Value> {
         let limit = page_limit(limit, AGENTS_PAGE)?;
+        user.map_or(Ok(()), check_user)?;
         let after = match after {
             "" => String::new(),
             agent => admit(principal, agent)?.key().to_owned(),
@@ -134,7 +148,8 @@ impl Executor {
         } else {
             format!("{}:", principal.tenant)
         };
-        let rows = self.kernel.read(|ro| store::list(ro, &principal.tenant, &after, limit)).await?;
+        let tenant = &principal.tenant;
+        let rows = self.kernel.read(|ro| store::list(ro, tenant, user, &after, limit)).await?;
         let full = rows.len() as u64 == limit;
         let agents: Vec<Value> = rows
             .into_iter()
@@ -153,11 +168,29 @@ impl Executor {
         Ok(json!({"agents": agents, "next": next}))
     }
 
+    /// Returns the names of the agents of a person, at most `limit`.
+    pub(super) async fn agents_of_user(
+        &self,
+        principal: &Principal,
+        user: &str,
+        after: &str,
+        limit: u64,
+    ) -> Result<UserAgents> {
+        let listed = self.agents(principal, Some(user), after, Some(limit)).await?;
+        let name = |row: &Value| row["agent"].as_str().map(str::to_owned);
+        let rows = listed["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names = rows.iter().filter_map(name).collect();
+        Ok(UserAgents { names, has_more: !listed["next"].is_null() })
+    }
+
     /// Returns an agent's state, with the retention limits if there are any.
     fn state_of(&self, scope: &Scope, core: &Core) -> Value {
         let mut told = state(scope, core);
         if let Some(branch) = &core.branch {
             told["branch"] = json!(branch);
+        }
+        if let Some(user) = &core.user {
+            told["user"] = user.as_str().into();
         }
         if let Some(warning) = narrow_window(core) {
             told["warnings"] = json!([warning]);
@@ -187,21 +220,25 @@ impl Executor {
         Ok(receipt)
     }
 
-    /// Returns one page of the messages in an agent's log. `originals` tells whether messages in
-    /// quarantine have their texts, as a caller needs who compares the texts with their digests.
+    /// Returns one page of the messages in an agent's log, or of one session of it. `originals`
+    /// tells whether messages in quarantine have their texts, as a caller needs who compares the
+    /// texts with their digests.
     pub async fn messages(
         &self,
         principal: &Principal,
         agent: &str,
+        session: Option<&str>,
         (from_seq, limit): (u64, Option<u64>),
         originals: bool,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let limit = page_limit(limit, MESSAGES_PAGE)?;
+        session.map_or(Ok(()), |session| check_session("session", session))?;
         let (core, _) = self.kernel.fresh(&scope, &[], patience()).await?;
         let measure = |row: &Listed| (row.message.seq, row.message.content.len());
         let scope = &scope;
-        let read = |from, count| self.kernel.read(move |ro| store::page(ro, scope, from, count));
+        let read =
+            |from, count| self.kernel.read(move |ro| store::page(ro, scope, session, from, count));
         let page = paged(from_seq, limit, MESSAGES_STEP, measure, read).await?;
         let messages: Vec<Value> = page
             .rows
@@ -224,6 +261,29 @@ impl Executor {
             })
             .collect();
         Ok(json!({"messages": messages, "next_seq": page.next}))
+    }
+
+    /// Returns a page of an agent's sessions by name, with the number of their messages.
+    pub async fn sessions(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        after: &str,
+        limit: Option<u64>,
+    ) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let limit = page_limit(limit, SESSIONS_PAGE)?;
+        if !after.is_empty() {
+            check_session("after", after)?;
+        }
+        self.kernel.fresh(&scope, &[], patience()).await?;
+        let read = |ro| store::sessions(ro, &scope, after, limit + 1);
+        let mut sessions = self.kernel.read(read).await?;
+        let has_more = sessions.len() as u64 > limit;
+        sessions.truncate(limit as usize);
+        let last = sessions.last().filter(|_| has_more);
+        let next = last.map_or(Value::Null, |last| last["session"].clone());
+        Ok(json!({"agent": scope.agent(), "sessions": sessions, "next": next}))
     }
 
     /// Returns a page of the versions of an agent's core, and the version with which the next page
@@ -332,6 +392,12 @@ impl Executor {
         }
         Ok(report)
     }
+}
+
+/// Refuses a name that no session can have; `field` names the argument.
+fn check_session(field: &str, session: &str) -> Result<()> {
+    let labels = Labels { session: Some(session.to_owned()), ..Labels::default() };
+    labels.check("session").map_err(|error| error.with("field", field))
 }
 
 fn not_writable(fault: Fault) -> Error {

@@ -63,7 +63,7 @@ impl Executor {
         limit: u64,
     ) -> Result<Vec<Message>> {
         let scope = admit(principal, agent)?;
-        let rows = self.kernel.read(|ro| store::page(ro, &scope, from_seq, limit)).await?;
+        let rows = self.kernel.read(|ro| store::page(ro, &scope, None, from_seq, limit)).await?;
         Ok(rows.into_iter().map(|row| row.message).collect())
     }
 

@@ -12,7 +12,8 @@ use super::caller::{Caller, check_operator};
 use super::envelope::{call, called};
 use super::query::Query;
 use super::reply::{json_answer, made_answer, noted, refusal_told, told, with_etag};
-use crate::executor::Span;
+use crate::executor::{DocumentsPage, SearchUser, Span};
+use crate::store::NamedDocuments;
 use vctx_core::dialect::{check_tool, understood};
 use vctx_core::error::{Error, Result};
 use vctx_core::ledger::note::Head;
@@ -29,9 +30,9 @@ pub(super) const MOMENT_BYTES_MAX: usize = 24;
 pub(super) const HASH_DIGITS: usize = 64;
 
 pub(super) async fn list(caller: Caller) -> Result<Value> {
-    let query = caller.query("after and limit")?;
-    let after = query.text("after").unwrap_or_default();
-    caller.executor().agents(&caller.principal, after, query.number("limit")?).await
+    let query = caller.query("user, after and limit")?;
+    let (user, after) = (query.text("user"), query.text("after").unwrap_or_default());
+    caller.executor().agents(&caller.principal, user, after, query.number("limit")?).await
 }
 
 pub(super) async fn create(caller: Caller, body: Body) -> Result<Response> {
@@ -69,6 +70,28 @@ async fn answered(caller: &Caller, body: Body) -> Result<Value> {
     check_tool(&caller.item)?;
     let (arguments, _room) = object(body).await?;
     called(caller, arguments, |map| understood(&caller.item, map)).await
+}
+
+pub(super) async fn document(caller: Caller) -> Result<Value> {
+    let query = caller.query("from_index, limit and originals")?;
+    let page = (query.number("from_index")?.unwrap_or(0), query.number("limit")?);
+    let named = (caller.agent.as_str(), caller.item.as_str());
+    let originals = flag(&query, "originals")?;
+    caller.executor().document(&caller.principal, named, page, originals).await
+}
+
+pub(super) async fn documents(caller: Caller) -> Result<Value> {
+    let query = caller.query("prefix, after, limit, reverse, texts and originals")?;
+    let text = |name| query.text(name).unwrap_or_default().to_owned();
+    let named = NamedDocuments {
+        prefix: text("prefix"),
+        after: text("after"),
+        reverse: flag(&query, "reverse")?,
+    };
+    let page =
+        DocumentsPage { named, limit: query.number("limit")?, texts: flag(&query, "texts")? };
+    let originals = flag(&query, "originals")?;
+    caller.executor().documents(&caller.principal, &caller.agent, &page, originals).await
 }
 
 /// Removes a document from the archive: `ingest_archival` with `delete`.
@@ -116,10 +139,25 @@ fn flag(query: &Query, name: &str) -> Result<bool> {
 }
 
 pub(super) async fn messages(caller: Caller) -> Result<Value> {
-    let query = caller.query("from_seq, limit and originals")?;
+    let query = caller.query("from_seq, limit, session and originals")?;
+    let (principal, agent) = (&caller.principal, &caller.agent);
     let page = (query.first("from_seq")?, query.number("limit")?);
     let originals = flag(&query, "originals")?;
-    caller.executor().messages(&caller.principal, &caller.agent, page, originals).await
+    caller.executor().messages(principal, agent, query.text("session"), page, originals).await
+}
+
+pub(super) async fn sessions(caller: Caller) -> Result<Value> {
+    let query = caller.query("after and limit")?;
+    let after = query.text("after").unwrap_or_default();
+    let limit = query.number("limit")?;
+    caller.executor().sessions(&caller.principal, &caller.agent, after, limit).await
+}
+
+pub(super) async fn search_user(caller: Caller, body: Body) -> Result<Response> {
+    let (body, _room) = object(body).await?;
+    let asked: SearchUser = decode_as(body)?;
+    let found = caller.executor().search_user(&caller.principal, &caller.item, &asked).await?;
+    Ok(json_answer(StatusCode::OK, &found))
 }
 
 pub(super) async fn ledger(caller: Caller) -> Result<Value> {

@@ -22,8 +22,10 @@ use super::route::{Answers, Route};
 use super::weights::WEIGHTS;
 use super::{agents, exports, forget, openai, operator, prompts, runs};
 use crate::agent_loop::Processor;
-use crate::executor::{AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE};
-use crate::limits::QUARANTINE_PAGE;
+use crate::executor::{
+    AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE, SESSIONS_PAGE, SearchUser,
+};
+use crate::limits::{DOCUMENT_PAGE, DOCUMENTS_PAGE, QUARANTINE_PAGE};
 use vctx_base::crowd::Crowd;
 use vctx_core::anthropic::messages_options;
 use vctx_core::dialect::{Dialect, Format};
@@ -36,6 +38,10 @@ use vctx_core::tools::{
     Access, AppendMessages, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
 };
 use vctx_core::trust::Follow;
+
+/// Description of the parameter `originals`.
+const ORIGINALS: &str =
+    "whether items in quarantine have their texts, with which their digests can be computed";
 
 /// The common path pattern of all tools; the API description lists each tool under its own path.
 pub(super) const TOOL: &str = "/v1/agents/{agent}/tools/{tool}";
@@ -62,6 +68,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
     let told = Answers { told: true, ..Answers::default() };
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
+            .query("user", "only the agents of this person", bodies.text("short"))
             .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})?$"}))
             .limit(bounded((AGENTS_PAGE.0, 1, AGENTS_PAGE.1))),
         Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>().answers(made),
@@ -71,6 +78,17 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::write(Method::POST, TOOL, "Call a tool; with `Accept: text/plain` the answer is the text that a model reads", agents::tool)
             .body(object())
             .answers(told),
+        Route::read("/v1/agents/{agent}/archive", "The documents of the archive by name; with `texts`, a document that is too long for the list has null for its passages", agents::documents)
+            .query("prefix", "beginning of their names", bodies.text("document_part"))
+            .query("after", "`next` of the previous page", bodies.text("document_part"))
+            .limit(bounded((DOCUMENTS_PAGE.0, 1, DOCUMENTS_PAGE.1)))
+            .query("reverse", "whether the names come in reverse order", json!({"type": "boolean"}))
+            .query("texts", "whether each document has its passages; then the limit is at most 100", json!({"type": "boolean"}))
+            .query("originals", ORIGINALS, json!({"type": "boolean"})),
+        Route::read("/v1/agents/{agent}/archive/{doc_id}", "A document of the archive with its passages, in their order", agents::document)
+            .query("from_index", "first passage of the page, counted from 0", json!({"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0}))
+            .limit(bounded((DOCUMENT_PAGE.0, 1, DOCUMENT_PAGE.1)))
+            .query("originals", ORIGINALS, json!({"type": "boolean"})),
         Route::write(Method::DELETE, "/v1/agents/{agent}/archive/{doc_id}", "Remove a document from the archive, with its chunks, vectors and edges", agents::remove_document)
             .access(Access::Write),
         Route::read("/v1/agents/{agent}/schedules", "The schedules of an agent", agents::schedules),
@@ -89,7 +107,13 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1)
-            .query("originals", "whether messages in quarantine have their texts, with which their digests can be computed", json!({"type": "boolean"})),
+            .query("session", "only the messages with this session", bodies.text("short"))
+            .query("originals", ORIGINALS, json!({"type": "boolean"})),
+        Route::read("/v1/agents/{agent}/sessions", "The sessions of an agent by name, with the number and the time of their messages", agents::sessions)
+            .query("after", "`next` of the previous page", bodies.text("short"))
+            .limit(bounded((SESSIONS_PAGE.0, 1, SESSIONS_PAGE.1))),
+        Route::write(Method::POST, "/v1/users/{user}/search", "Search all agents of a person: messages and documents, the best results of all agents first", agents::search_user)
+            .body_of::<SearchUser>(),
         Route::write(Method::POST, "/v1/agents/{agent}/messages", "Append messages to the queue in one write: as many as fit into the part of the window that an eviction leaves; `rest` counts the others", agents::append)
             .body_of::<AppendMessages>().access(Access::Post),
         Route::read("/v1/ledgers", "The public key of the server's checkpoints, and the agents that have a signed ledger but are not in the database", agents::ledgers),

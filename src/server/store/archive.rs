@@ -23,8 +23,8 @@ use vctx_core::memory::archive::{
 use vctx_core::memory::core::Core;
 use vctx_core::memory::export::RowKind;
 use vctx_core::search::{
-    ListMeasurement, LookCounts, NearPlan, NearQuery, NearResult, NearRows, WordQuery, WordResult,
-    related_words,
+    Conditions, ListMeasurement, LookCounts, NearPlan, NearQuery, NearResult, NearRows, WordQuery,
+    WordResult, related_words,
 };
 use vctx_core::trust::Scope;
 
@@ -370,7 +370,8 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &NearQuery) -> Result<NearRes
             };
             let binds = binds!(scope;
                 vector = near.attribute, query_vector = near.query, limit = near.k,
-                source = filter.source, doc_id = filter.doc_id, fresh_after = filter.fresh_after
+                source = filter.source, doc_id = filter.doc_id, doc_id_prefix = prefix_of(filter),
+                labels = filter.labels, fresh_after = filter.fresh_after
             );
             let rows: Vec<FoundPassage> = ro.rows(query, binds).await?;
             let fetched = near.before.fetched + rows.len() as u64;
@@ -387,7 +388,8 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &NearQuery) -> Result<NearRes
             };
             let mut binds = binds!(scope;
                 vector = near.attribute, query_vector = near.query, n_probe, fetch,
-                source = filter.source, doc_id = filter.doc_id, fresh_after = filter.fresh_after
+                source = filter.source, doc_id = filter.doc_id, doc_id_prefix = prefix_of(filter),
+                labels = filter.labels, fresh_after = filter.fresh_after
             );
             if !first {
                 binds.0.insert("rows_max", near.rows_max.into());
@@ -403,6 +405,14 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &NearQuery) -> Result<NearRes
             }
         }
     }
+}
+
+/// A beginning that no name of a document has, since names have no control characters. It stands
+/// for no condition, because a view refuses a prefix that is null.
+const NO_PREFIX: &str = "\u{1}";
+
+fn prefix_of(filter: &Conditions) -> &str {
+    filter.doc_id_prefix.as_deref().unwrap_or(NO_PREFIX)
 }
 
 fn looked_through(near: &NearQuery, rows: Option<NearRows>) -> NearResult {
@@ -429,7 +439,8 @@ pub async fn worded(ro: &Ro, scope: &Scope, words: &WordQuery) -> Result<WordRes
         unknown_max = UNKNOWN_MAX, unknown_chars_min = UNKNOWN_STEM_CHARS_MIN, identifiers = both.iter().collect::<Vec<_>>(),
         vector = words.attribute, query_vector = words.vector, metric = words.metric,
         limit = ARCHIVAL_CANDIDATES, chars_max = ARCHIVAL_CHARS_MAX, source = filter.source,
-        doc_id = filter.doc_id, fresh_after = filter.fresh_after,
+        doc_id = filter.doc_id, doc_id_prefix = prefix_of(filter), labels = filter.labels,
+        fresh_after = filter.fresh_after,
         since_ms = words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS),
         recent_max = ARCHIVAL_TAIL_ROWS_MAX
     );

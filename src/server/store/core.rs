@@ -25,6 +25,7 @@ queries! {
     DESCRIBED = "core_described",
     CREATE = "core_create",
     LIST = "core_list",
+    LIST_USER = "core_list_user",
     COUNT = "core_count",
     CONTEXT = "context_load",
     EVENTS = "event_list",
@@ -174,8 +175,17 @@ pub async fn create(
 }
 
 /// Lists the agents of a tenant in the order of their keys, after the given key.
-pub async fn list(ro: &Ro, tenant: &str, after: &str, limit: u64) -> Result<Vec<Value>> {
-    ro.rows(LIST, binds!(none; tenant, after, limit)).await
+pub async fn list(
+    ro: &Ro,
+    tenant: &str,
+    user: Option<&str>,
+    after: &str,
+    limit: u64,
+) -> Result<Vec<Value>> {
+    match user {
+        Some(user) => ro.rows(LIST_USER, binds!(none; tenant, user, after, limit)).await,
+        None => ro.rows(LIST, binds!(none; tenant, after, limit)).await,
+    }
 }
 
 /// Returns the number of agents of a tenant, but at most `limit`.

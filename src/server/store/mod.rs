@@ -6,6 +6,7 @@ mod beside;
 mod change;
 mod core;
 mod db;
+mod documents;
 mod dump;
 mod fault;
 mod forget;
@@ -53,6 +54,7 @@ pub use archive::{
 pub use beside::{accept_core, adopt, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
+pub use documents::{NamedDocuments, document, document_texts, documents};
 pub use dump::{Broken, Dump, Opened, Row, Sink};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{
@@ -67,7 +69,7 @@ pub use heads::{
 pub use import::{Batch, ImportEnd, ImportMark, ImportStart, ImportWriter};
 pub use ledger_check::{check_ledger, kind_of};
 pub use limits::ALL as LIMITS;
-pub use message::{Listed, page, queue};
+pub use message::{Listed, page, queue, sessions};
 pub use moving::{
     AgentLocation, Arrival, Arrived, DueMove, HoldOutcome, Located, Move, MoveBegun, MoveLook,
     MovePhase, begin_move, claim_place, due_moves, end_move, flip_move, leave, located,

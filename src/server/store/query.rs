@@ -48,6 +48,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         score::ALL,
         writable::ALL,
         archive::ALL,
+        documents::ALL,
         beside::ALL,
         reindex::ALL,
         rekey::ALL,

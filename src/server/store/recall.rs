@@ -66,7 +66,7 @@ pub async fn search_recall(ro: &Ro, scope: &Scope, look: RecallLook<'_>) -> Resu
         related = related_words(&query.telling).join(" "), unknown_max = UNKNOWN_MAX,
         unknown_chars_min = RECALL_UNKNOWN_CHARS_MIN,
         phrases = both.iter().collect::<Vec<_>>(), role = filter.role, name = filter.name,
-        after = filter.after, before = filter.before, limit = RECALL_HITS_MAX + 1,
+        labels = filter.labels, after = filter.after, before = filter.before, limit = RECALL_HITS_MAX + 1,
         since_ms = now_ms.saturating_sub(RECALL_TAIL_MS), recent_max = RECALL_TAIL_ROWS_MAX,
         weighed_max = RECALL_WEIGHED_MAX, fresh_max = RECALL_FRESH_MAX, beside = RECALL_AROUND_SEQS,
         chars_max = RECALL_TAIL_CHARS_MAX, deep_max = RECALL_DEEP_MAX,

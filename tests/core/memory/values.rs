@@ -211,6 +211,7 @@ fn a_missing_vector_is_left_out() {
         embedding_version: "1".into(),
         model_id: "m".into(),
         provenance: Map::new(),
+        labels: Vec::new(),
         chunk_links: ChunkLinks::default(),
         offset: None,
         freshness_ts: String::new(),

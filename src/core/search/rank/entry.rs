@@ -30,6 +30,9 @@ pub struct RecallEntry {
     pub role: String,
     /// Name of the entry's speaker, if known.
     pub name: Option<String>,
+    /// Labels of the message, as they are stored.
+    #[serde(default)]
+    pub labels: Vec<String>,
     /// Time that the client gave for the message, as free text, if present.
     pub said_at: Option<String>,
     /// When the entry was appended, in milliseconds.

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{TaintMode, rules_of_message, rules_with_names, texts_of};
+use crate::memory::LABELS;
 use crate::memory::archive::{FoundPassage, Parent};
 use crate::memory::core::Core;
 use crate::memory::message::{Message, tainted};
@@ -71,6 +72,7 @@ impl TaintMode {
         if let Some(told) = held {
             shown.insert("content".into(), told.into());
             shown.insert("meta".into(), json!({}));
+            shown.remove(LABELS);
             shown.insert("tainted".into(), json!(rules));
             shown.insert("quarantined".into(), true.into());
         }
@@ -98,6 +100,7 @@ impl TaintMode {
         let place = chunk_place(&passage.key, &passage.doc_id, passage.parent);
         let mut names = vec![passage.doc_id.as_str(), passage.chunk_id.as_str()];
         names.extend(texts_of(&passage.provenance));
+        names.extend(passage.labels.iter().map(String::as_str));
         let rules = self.rules_in(&passage.text, &names);
         self.guarded(core, rules, &place, &passage.revision, &passage.text)
     }

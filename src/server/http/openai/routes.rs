@@ -147,7 +147,7 @@ async fn counted(caller: &Caller, body: Body, form: Form) -> Result<Response> {
 /// Lists this server's chat model, and the first [`AGENTS_PAGE`] agents as models, because the
 /// OpenAI API has no further pages of this list.
 pub(in crate::http) async fn models(caller: Caller) -> Response {
-    let listed = caller.executor().agents(&caller.principal, "", Some(AGENTS_PAGE.1)).await;
+    let listed = caller.executor().agents(&caller.principal, None, "", Some(AGENTS_PAGE.1)).await;
     let listed = listed.map(|listed| {
         let agents = listed["agents"].as_array().cloned().unwrap_or_default();
         let agents = agents.iter().filter_map(|agent| agent["agent"].as_str());
