@@ -123,11 +123,13 @@ class Contract(unittest.TestCase):
         self.assertEqual(client.readyz()["status"], "ready")
         ada = client.create_agent("py-ada", 4096, system="You are Ada.")
         self.assertIn("py-ada", [row["agent"] for row in client.agents()["agents"]])
+        self.assertEqual(ada.patch(user="Mia")["user"], "Mia")
+        self.assertEqual([row["agent"] for row in client.all_agents(user="Mia")], ["py-ada"])
         self.assertEqual(client.ledgers()["missing"], [])
         self.assertEqual(ada.state()["system"], "You are Ada.")
         self.assertEqual(ada.patch(context_window=8192, heartbeat={"rps_limit": 50})["context_window"], 8192)
 
-        said = ada.append_fifo("The boat lies at pier 4.", name="Bea", said_at="2026-05-01")
+        said = ada.append_fifo("The boat lies at pier 4.", name="Bea", said_at="2026-05-01", labels={"session": "s1", "tags": ["boat"]})
         self.assertEqual(said["receipt"]["seq"], 1)
         self.assertEqual([row["seq"] for row in ada.append_messages(["Pier 5, then."])], [2])
         stored = ada.store_core("human", "Likes tea.", pinned=True)
@@ -138,8 +140,15 @@ class Contract(unittest.TestCase):
         self.assertEqual(len(written["result"]["inserted_ids"]), 2)
         found = ada.search_recall("boat pier", rehydrate=False)["result"]
         self.assertEqual(found["results"][0]["seq"], 1)
+        self.assertEqual([row["seq"] for row in ada.all_found("pier", labels={"session": "s1"})], [1])
+        self.assertEqual(list(ada.all_found("pier", labels={"user": "Mia"})), [])
+        self.assertEqual([(row["session"], row["messages"]) for row in ada.all_sessions()], [("s1", 1)])
+        self.assertEqual([row["labels"] for row in ada.all_messages(session="s1")], [{"session": "s1", "tags": ["boat"]}])
+        mine = client.search_user("Mia", "pier", stores=["recall"], labels={"tags": ["boat"]})
+        self.assertEqual([(row["agent"], row["seq"]) for row in mine["recall"]], [("py-ada", 1)])
 
-        ingested = ada.ingest_archival("tides.md", chunks=["High tide is at noon.", "The ferry leaves at ebb."])
+        chunks = ["High tide is at noon.", "The ferry leaves at ebb."]
+        ingested = ada.ingest_archival("tides.md", chunks=chunks, labels={"tags": ["tide"]})
         self.assertEqual(ingested["result"]["inserted"], 2)
         passage = ada.search_archival("when does the ferry leave", limit=1)["result"]["results"][0]
         self.assertEqual(passage["chunk_id"], "0001")
@@ -147,6 +156,12 @@ class Contract(unittest.TestCase):
         traced = ada.trace_memory(passage["id"], follow=["cited_by"])["result"]["results"]
         self.assertEqual([row["text"] for row in traced], ["The ferry leaves at ebb.", "At ebb."])
         self.assertEqual(len(ada.trace(passage["id"], follow=["cited_by", "links"])["entries"]), 3)
+        self.assertEqual([row["labels"] for row in ada.documents("tides")["documents"]], [{"tags": ["tide"]}])
+        whole = ada.document("tides.md")
+        self.assertEqual([row["text"] for row in whole["passages"] or []], chunks)
+        self.assertEqual([row["passages"] for row in ada.all_documents(texts=True)], [whole["passages"]])
+        below = ada.search_archival("ferry", filter={"doc_id_prefix": "ti", "labels": {"tags": ["tide"]}})
+        self.assertEqual(len(below["result"]["results"]), 2)
         self.assertEqual(ada.delete_document("tides.md")["result"]["replaced"], 2)
 
         self.assertEqual(ada.record_heartbeat("continue", note="page-1")["heartbeat"]["granted"], True)
@@ -349,6 +364,7 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             await client.readyz()
             ada = await client.create_agent("aio-ada", 4096)
             await client.agents()
+            await client.search_user("Mia", "boat")
             await client.ledgers()
             await ada.state()
             await ada.patch(system="You are Ada.")
@@ -364,6 +380,9 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             await ada.search_archival("tide")
             await ada.trace_memory("agent")
             await ada.trace("agent")
+            self.assertEqual([row["doc_id"] async for row in ada.all_documents()], ["tides.md"])
+            self.assertEqual((await ada.document("tides.md"))["chunks"], 1)
+            self.assertEqual([row async for row in ada.all_sessions()], [])
             await ada.delete_document("tides.md")
             await ada.record_heartbeat("yield")
             await ada.post_event("scheduled", "Good morning.")

@@ -67,14 +67,19 @@ export class Client {
     return agent;
   }
 
-  /** A page of the agents by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{agents: t.Json[], next: string | null}>} */
-  agents(start, limit) {
-    return this.json("GET", withQuery("/v1/agents", { after: start, limit }));
+  /** A page of the agents by name, or of those of one person; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @param {{user?: string}} [of] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+  agents(start, limit, { user } = {}) {
+    return this.json("GET", withQuery("/v1/agents", { user, after: start, limit }));
   }
 
-  /** All agents by name, page after page. @returns {AsyncGenerator<t.Json, void>} */
-  async *allAgents() {
-    yield* walk((start) => this.agents(start), "agents", "next", "");
+  /** All agents by name, page after page. @param {{user?: string}} [of] @returns {AsyncGenerator<t.Json, void>} */
+  async *allAgents(of) {
+    yield* follow((start) => this.agents(start, undefined, of), "agents", "next");
+  }
+
+  /** Searches all agents of a person, and sorts their results together. @param {string} user @param {string} query @param {{limit?: number, stores?: ("recall" | "archive")[], labels?: t.Labels}} [how] @returns {Promise<t.FoundOfUser>} */
+  searchUser(user, query, how = {}) {
+    return this.json("POST", `/v1/users/${encodeURIComponent(user)}/search`, { query, ...how });
   }
 
   /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
@@ -458,6 +463,21 @@ export class Agent {
     return this.call("ingest_archival", { doc_id: docId, ...rest }, write);
   }
 
+  /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
+  documents({ prefix, start, limit, reverse, texts, originals = true } = {}) {
+    return this.#get("archive", { prefix, after: start, limit, reverse, texts, originals });
+  }
+
+  /** All documents whose names begin with a text, page after page. @param {t.DocumentsPage} [how] @returns {AsyncGenerator<t.Document, void>} */
+  async *allDocuments(how = {}) {
+    yield* follow((start) => this.documents({ ...how, start: start ?? how.start }), "documents", "next");
+  }
+
+  /** A document of the archive with a page of its passages; `start` is `next_index` of the previous page. Without `originals`, texts in quarantine are left out. @param {string} docId @param {number} [start] @param {number} [limit] @param {{originals?: boolean}} [how] @returns {Promise<t.Document>} */
+  document(docId, start = 0, limit, { originals = true } = {}) {
+    return this.#get(`archive/${encodeURIComponent(docId)}`, { from_index: start, limit, originals });
+  }
+
   /** Deletes a document from the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
   async deleteDocument(docId, write = {}) {
     const given = { doc_id: docId };
@@ -598,9 +618,19 @@ export class Agent {
     return this.#get("conveyance", { of });
   }
 
-  /** A page of all messages ever appended. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
-  messages(start = 1, limit) {
-    return this.#get("messages", { from_seq: start, limit });
+  /** A page of all messages ever appended, or of those of one session. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @param {{session?: string, originals?: boolean}} [how] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+  messages(start = 1, limit, { session, originals } = {}) {
+    return this.#get("messages", { from_seq: start, limit, session, originals });
+  }
+
+  /** A page of the agent's sessions by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{sessions: t.Session[], next: string | null}>} */
+  sessions(start, limit) {
+    return this.#get("sessions", { after: start, limit });
+  }
+
+  /** All sessions by name, page after page. @returns {AsyncGenerator<t.Session, void>} */
+  async *allSessions() {
+    yield* follow((start) => this.sessions(start), "sessions", "next");
   }
 
   /** A page of the memory's events: figures and ids, never text. @param {string} [start] `next_ts` of the previous page @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
@@ -623,9 +653,9 @@ export class Agent {
     return this.#get("history", { from_version: start, limit });
   }
 
-  /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
-  async *allMessages(start = 1) {
-    yield* walk((from) => this.messages(from), "messages", "next_seq", start);
+  /** All messages ever appended, page after page. @param {number} [start] @param {{session?: string}} [how] @returns {AsyncGenerator<t.Message, void>} */
+  async *allMessages(start = 1, how) {
+    yield* walk((from) => this.messages(from, undefined, how), "messages", "next_seq", start);
   }
 
   /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */

@@ -89,11 +89,15 @@ test("every path is driven", async () => {
   assert.equal((await client.readyz()).status, "ready");
   const ada = await client.createAgent("ts-ada", { context_window: 4096, system: "You are Ada." });
   assert.ok((await client.agents()).agents.some((row) => row.agent === "ts-ada"));
+  assert.equal((await ada.patch({ user: "Mia" })).user, "Mia");
+  const owned = [];
+  for await (const row of client.allAgents({ user: "Mia" })) owned.push(row.agent);
+  assert.deepEqual(owned, ["ts-ada"]);
   assert.deepEqual((await client.ledgers()).missing, []);
   assert.equal((await ada.state()).system, "You are Ada.");
   assert.equal((await ada.patch({ context_window: 8192, heartbeat: { rps_limit: 50 } })).context_window, 8192);
 
-  const said = await ada.appendFifo("The boat lies at pier 4.", "user", { name: "Bea", said_at: "2026-05-01" });
+  const said = await ada.appendFifo("The boat lies at pier 4.", "user", { name: "Bea", said_at: "2026-05-01", labels: { session: "s1", tags: ["boat"] } });
   assert.equal(said.receipt.seq, 1);
   assert.equal((await ada.storeCore("human", "Likes tea.", { pinned: true })).result.block_id, "human");
   assert.equal((await ada.fetchCore("human")).result.content, "Likes tea.");
@@ -103,7 +107,17 @@ test("every path is driven", async () => {
   assert.equal(written.result.inserted_ids.length, 2);
   assert.equal((await ada.searchRecall("boat pier", { rehydrate: false })).result.results[0].seq, 1);
 
-  const ingested = await ada.ingestArchival("tides.md", { chunks: ["High tide is at noon.", "The ferry leaves at ebb."] });
+  const of = async (labels) => (await ada.searchRecall("pier", { rehydrate: false, labels })).result.results.map((row) => row.seq);
+  assert.deepEqual([await of({ session: "s1" }), await of({ user: "Mia" })], [[1], []]);
+  const sessions = [];
+  for await (const row of ada.allSessions()) sessions.push([row.session, row.messages]);
+  assert.deepEqual(sessions, [["s1", 1]]);
+  assert.deepEqual((await ada.messages(1, 10, { session: "s1" })).messages.map((row) => row.seq), [1]);
+  const mine = await client.searchUser("Mia", "pier", { stores: ["recall"], labels: { tags: ["boat"] } });
+  assert.deepEqual(mine.recall.map((row) => [row.agent, row.seq]), [["ts-ada", 1]]);
+
+  const chunks = ["High tide is at noon.", "The ferry leaves at ebb."];
+  const ingested = await ada.ingestArchival("tides.md", { chunks, labels: { tags: ["tide"] } });
   assert.equal(ingested.result.inserted, 2);
   const [passage] = (await ada.searchArchival("when does the ferry leave", { limit: 1 })).result.results;
   assert.equal(passage.chunk_id, "0001");
@@ -111,6 +125,13 @@ test("every path is driven", async () => {
   const traced = (await ada.traceMemory(passage.id, { follow: ["cited_by"] })).result.results;
   assert.deepEqual(traced.map((row) => row.text), ["The ferry leaves at ebb.", "At ebb."]);
   assert.equal((await ada.trace(passage.id, { follow: ["cited_by", "links"] })).entries.length, 3);
+  const named = await ada.documents({ prefix: "tides", texts: true });
+  assert.deepEqual(named.documents[0].labels, { tags: ["tide"] });
+  const whole = await ada.document("tides.md");
+  assert.deepEqual(whole.passages.map((row) => row.text), chunks);
+  for await (const row of ada.allDocuments({ texts: true })) assert.deepEqual(row.passages, whole.passages);
+  const filter = { doc_id_prefix: "ti", labels: { tags: ["tide"] } };
+  assert.equal((await ada.searchArchival("ferry", { filter })).result.results.length, 2);
   assert.equal((await ada.deleteDocument("tides.md")).result.replaced, 2);
 
   assert.equal((await ada.recordHeartbeat("continue", { note: "page-1" })).heartbeat.granted, true);

@@ -21,13 +21,23 @@ export declare class Client {
     createAgent(name: string, configuration: t.NewAgent): Promise<Agent>;
     /** Creates an agent; an agent that exists keeps its memory and gets the settings that are given here. @param {string} name @param {t.NewAgent} configuration */
     getOrCreate(name: string, configuration: t.NewAgent): Promise<Agent>;
-    /** A page of the agents by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{agents: t.Json[], next: string | null}>} */
-    agents(start?: string, limit?: number): Promise<{
+    /** A page of the agents by name, or of those of one person; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @param {{user?: string}} [of] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+    agents(start?: string, limit?: number, { user }?: {
+        user?: string;
+    }): Promise<{
         agents: t.Json[];
         next: string | null;
     }>;
-    /** All agents by name, page after page. @returns {AsyncGenerator<t.Json, void>} */
-    allAgents(): AsyncGenerator<t.Json, void>;
+    /** All agents by name, page after page. @param {{user?: string}} [of] @returns {AsyncGenerator<t.Json, void>} */
+    allAgents(of?: {
+        user?: string;
+    }): AsyncGenerator<t.Json, void>;
+    /** Searches all agents of a person, and sorts their results together. @param {string} user @param {string} query @param {{limit?: number, stores?: ("recall" | "archive")[], labels?: t.Labels}} [how] @returns {Promise<t.FoundOfUser>} */
+    searchUser(user: string, query: string, how?: {
+        limit?: number;
+        stores?: ("recall" | "archive")[];
+        labels?: t.Labels;
+    }): Promise<t.FoundOfUser>;
     /** The public key of the server's checkpoints, and signed agents that are not in the database. @returns {Promise<t.Json>} */
     ledgers(): Promise<t.Json>;
     /** Schemas of the tools, in one of the server's formats and with the names of a dialect. The profile is "full" (all arguments) or "compact" (those that a model needs); by default full for "json-schema" and compact for the formats of providers. @param {{format?: string, dialect?: string, profile?: "full" | "compact", strict?: boolean}} [how] @returns {Promise<t.Json>} */
@@ -140,6 +150,14 @@ export declare class Agent {
     searchArchival(asked: string | t.ArchiveSearch, how?: t.ArchiveSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
     /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     ingestArchival(docId: string, what: string | t.Ingest, write?: t.Write): Promise<t.Answer<t.Ingested>>;
+    /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
+    documents({ prefix, start, limit, reverse, texts, originals }?: t.DocumentsPage): Promise<t.Documents>;
+    /** All documents whose names begin with a text, page after page. @param {t.DocumentsPage} [how] @returns {AsyncGenerator<t.Document, void>} */
+    allDocuments(how?: t.DocumentsPage): AsyncGenerator<t.Document, void>;
+    /** A document of the archive with a page of its passages; `start` is `next_index` of the previous page. Without `originals`, texts in quarantine are left out. @param {string} docId @param {number} [start] @param {number} [limit] @param {{originals?: boolean}} [how] @returns {Promise<t.Document>} */
+    document(docId: string, start?: number, limit?: number, { originals }?: {
+        originals?: boolean;
+    }): Promise<t.Document>;
     /** Deletes a document from the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     deleteDocument(docId: string, write?: t.Write): Promise<t.Answer<t.Ingested>>;
     /** Asks for the next turn immediately, or yields. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
@@ -209,11 +227,21 @@ export declare class Agent {
     trace(from: string, { follow, ...how }?: t.Trace): Promise<t.Json>;
     /** The Conveyance score of the memory, with all its counts. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
     conveyance(of?: "session" | "life"): Promise<t.Json>;
-    /** A page of all messages ever appended. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
-    messages(start?: number, limit?: number): Promise<{
+    /** A page of all messages ever appended, or of those of one session. @param {number} [start] `next_seq` of the previous page @param {number} [limit] @param {{session?: string, originals?: boolean}} [how] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+    messages(start?: number, limit?: number, { session, originals }?: {
+        session?: string;
+        originals?: boolean;
+    }): Promise<{
         messages: t.Message[];
         next_seq: number | null;
     }>;
+    /** A page of the agent's sessions by name; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @returns {Promise<{sessions: t.Session[], next: string | null}>} */
+    sessions(start?: string, limit?: number): Promise<{
+        sessions: t.Session[];
+        next: string | null;
+    }>;
+    /** All sessions by name, page after page. @returns {AsyncGenerator<t.Session, void>} */
+    allSessions(): AsyncGenerator<t.Session, void>;
     /** A page of the memory's events: figures and ids, never text. @param {string} [start] `next_ts` of the previous page @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
     events(start?: string, limit?: number): Promise<{
         events: t.Event[];
@@ -228,8 +256,10 @@ export declare class Agent {
         versions: t.Json[];
         next_version: number | null;
     }>;
-    /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
-    allMessages(start?: number): AsyncGenerator<t.Message, void>;
+    /** All messages ever appended, page after page. @param {number} [start] @param {{session?: string}} [how] @returns {AsyncGenerator<t.Message, void>} */
+    allMessages(start?: number, how?: {
+        session?: string;
+    }): AsyncGenerator<t.Message, void>;
     /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */
     allEvents(start?: string): AsyncGenerator<t.Event, void>;
     /** All copies of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */

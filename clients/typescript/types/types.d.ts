@@ -111,6 +111,8 @@ export interface NewAgent {
   zone?: string;
   /** `none` if only models on the server's machine may receive the agent's texts. */
   outbound?: "configured" | "none";
+  /** The person to whom the agent belongs. */
+  user?: string;
 }
 
 export interface AgentPatch {
@@ -120,6 +122,8 @@ export interface AgentPatch {
   form?: "2" | "strict";
   zone?: string;
   outbound?: "configured" | "none";
+  /** The person to whom the agent belongs; an empty text for no person. */
+  user?: string;
   /** Maximum number of tokens of prompts and answers per day; 0 removes the agent's own limit. */
   tokens_per_day?: number;
   heartbeat?: Record<string, number>;
@@ -139,6 +143,7 @@ export interface MessageParts {
   tool_calls?: Json[];
   tool_call_id?: string;
   said_at?: string;
+  labels?: Labels;
   cites?: string[];
 }
 
@@ -146,6 +151,14 @@ export interface Eviction {
   target_tokens?: number;
   summarize?: boolean;
   strategy?: "fifo";
+}
+
+/** User, session, tags and metadata of a message or document; as conditions of a search, all of them must hold. */
+export interface Labels {
+  user?: string;
+  session?: string;
+  tags?: string[];
+  metadata?: { [name: string]: string };
 }
 
 export interface RecallSearch {
@@ -156,6 +169,7 @@ export interface RecallSearch {
   name?: string;
   after?: string;
   before?: string;
+  labels?: Labels;
   tokens_max?: number;
   whole?: boolean;
   pairs?: boolean;
@@ -172,6 +186,7 @@ export interface Entry {
   role?: Role;
   name?: string;
   said_at?: string;
+  labels?: Labels;
   summary?: boolean;
 }
 
@@ -185,7 +200,7 @@ export interface ArchiveSearch {
   limit?: number;
   nProbe?: number;
   heartbeat?: boolean;
-  filter?: { source?: string; doc_id?: string; freshness_after?: string };
+  filter?: { source?: string; doc_id?: string; doc_id_prefix?: string; labels?: Labels; freshness_after?: string };
   page_token?: string;
 }
 
@@ -201,8 +216,56 @@ export interface Ingest {
   late_chunking?: Json;
   freshness_ts?: string;
   provenance?: Json;
+  labels?: Labels;
   part?: { upload: string; number: number; of: number };
   delete?: boolean;
+}
+
+/** Which documents a list shows, and how. */
+export interface DocumentsPage {
+  prefix?: string;
+  start?: string;
+  limit?: number;
+  reverse?: boolean;
+  texts?: boolean;
+  originals?: boolean;
+}
+
+/** A document of the archive; `next_index` is null after its last passage. */
+export interface Document {
+  doc_id: string;
+  _rev: string;
+  chunks: number;
+  provenance: Json;
+  labels: Labels;
+  created_at: string;
+  updated_at: string;
+  passages?: { chunk_id: string | null; index: number; text: string; [more: string]: unknown }[] | null;
+  next_index?: number | null;
+}
+
+/** A page of documents; `next` is null after the last one. */
+export interface Documents {
+  documents: Document[];
+  next: string | null;
+}
+
+/** A session, with the number and the time of its messages. */
+export interface Session {
+  session: string;
+  messages: number;
+  first_seq: number;
+  last_seq: number;
+  first_at: string;
+  last_at: string;
+}
+
+/** What all agents of a person know, best first; each result names its agent. */
+export interface FoundOfUser {
+  agents: string[];
+  agents_left_out?: boolean;
+  recall?: Json[];
+  archive?: Json[];
 }
 
 export interface Trace {
@@ -261,6 +324,7 @@ export interface NewMessage {
   tool_calls?: Json[];
   tool_call_id?: string;
   said_at?: string;
+  labels?: Labels;
 }
 
 /** One of several messages that were appended. */
@@ -346,6 +410,7 @@ export interface State {
   zone: string | null;
   outbound: string;
   spending: Json;
+  user?: string | null;
   system: string;
   working_blocks: Block[];
   queue: Json;

@@ -16,7 +16,7 @@ from ._problems import AgentExists, Garbled, Problem, Refused, RevisionStale, Un
 from ._seen import BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen
 from ._transport import AsyncTransport
 from ._wire import ANY, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
-from ._wire import fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, slice_of, told, understood
+from ._wire import flag, fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, slice_of, told, understood
 from ._wire import understood_text, with_query
 
 
@@ -74,11 +74,12 @@ class AsyncClient:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        user: str | None = None,
     ) -> "AsyncAgent":
         """Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration."""
         agent = AsyncAgent(self, name)
         await agent.create(
-            context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+            context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
         )
         return agent
 
@@ -92,29 +93,43 @@ class AsyncClient:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        user: str | None = None,
     ) -> "AsyncAgent":
         """Creates an agent; an agent that exists keeps its memory and gets the settings that are given here."""
         agent = AsyncAgent(self, name)
         try:
-            await agent.create(context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound)
+            await agent.create(context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user)
         except AgentExists:
             await agent.patch(
-                context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+                context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
             )
         return agent
 
-    async def agents(self, *, start: str | None = None, limit: int | None = None) -> t.Agents:
+    async def agents(self, *, user: str | None = None, start: str | None = None, limit: int | None = None) -> t.Agents:
         """A page of the agents by name; `start` is `next` of the previous page."""
-        path = with_query("/v1/agents", {"after": start, "limit": limit})
+        path = with_query("/v1/agents", {"user": user, "after": start, "limit": limit})
         return cast(t.Agents, await self._json("GET", path))
 
-    async def all_agents(self) -> AsyncIterator[t.Json]:
+    async def all_agents(self, *, user: str | None = None) -> AsyncIterator[t.Json]:
         """All agents by name, page after page."""
         following: str | None = ""
         while following is not None:
-            rows, following = advanced(await self.agents(start=following or None), "agents", "next", following)
+            rows, following = next_page(await self.agents(user=user, start=following or None), "agents", "next", following)
             for row in rows:
                 yield row
+
+    async def search_user(
+        self,
+        user: str,
+        query: str,
+        *,
+        limit: int | None = None,
+        stores: Sequence[Literal["recall", "archive"]] | None = None,
+        labels: t.Labels | None = None,
+    ) -> t.FoundOfUser:
+        """Searches all agents of a person, and sorts their results together."""
+        body = given(query=query, limit=limit, stores=stores, labels=labels)
+        return cast(t.FoundOfUser, await self._json("POST", f"/v1/users/{segment(user)}/search", body))
 
     async def ledgers(self) -> t.Json:
         """The public key of the server's checkpoints, and signed agents that are not in the database."""
@@ -309,6 +324,7 @@ class AsyncAgent:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        user: str | None = None,
     ) -> t.State:
         """Creates the agent, or finds it with the same configuration.
 
@@ -316,7 +332,7 @@ class AsyncAgent:
         models on the server's machine may receive the agent's texts.
         """
         body = given(
-            context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound
+            context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
         )
         return self._shown(await self._client._json("PUT", self._path, body))
 
@@ -333,6 +349,7 @@ class AsyncAgent:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        user: str | None = None,
         tokens_per_day: int | None = None,
         heartbeat: Mapping[str, int] | None = None,
         tools: t.Json | None = None,
@@ -347,6 +364,7 @@ class AsyncAgent:
             form=form,
             zone=zone,
             outbound=outbound,
+            user=user,
             tokens_per_day=tokens_per_day,
             heartbeat=heartbeat,
             tools=tools,
@@ -489,12 +507,13 @@ class AsyncAgent:
         tool_calls: Sequence[t.Json] | None = None,
         tool_call_id: str | None = None,
         said_at: str | None = None,
+        labels: t.Labels | None = None,
         cites: Sequence[str] | None = None,
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Appended]:
         """Appends a message to the queue; if the window would overflow, evicts the oldest messages in the same transaction."""
-        parts = given(name=name, tool_calls=tool_calls, tool_call_id=tool_call_id, said_at=said_at)
+        parts = given(name=name, tool_calls=tool_calls, tool_call_id=tool_call_id, said_at=said_at, labels=labels)
         message: str | t.Json = {"content": content, **parts} if parts else content
         arguments = given(message=message, role=role, cites=cites)
         return cast(t.Answer[t.Appended], await self.call("append_fifo", arguments, key=key, rev=rev))
@@ -541,6 +560,7 @@ class AsyncAgent:
         name: str | None = None,
         after: str | None = None,
         before: str | None = None,
+        labels: t.Labels | None = None,
         tokens_max: int | None = None,
         whole: bool | None = None,
         pairs: bool | None = None,
@@ -556,7 +576,7 @@ class AsyncAgent:
         """Finds earlier messages; with `rehydrate` (the default) copies the fitting ones into the window."""
         arguments = given(
             query=query, limit=limit, mode=mode, similarity_min=similarity_min, role=role, name=name, after=after,
-            before=before, tokens_max=tokens_max, whole=whole, pairs=pairs, memories=memories, order=order,
+            before=before, labels=labels, tokens_max=tokens_max, whole=whole, pairs=pairs, memories=memories, order=order,
             explain=explain, rehydrate=rehydrate, heartbeat=heartbeat, page_token=page_token,
         )  # fmt: skip
         return cast(t.Answer[t.Found], await self.call("search_recall", arguments, key=key, rev=rev))
@@ -580,7 +600,7 @@ class AsyncAgent:
         limit: int | None = None,
         n_probe: int | None = None,
         heartbeat: bool | None = None,
-        filter: Mapping[str, str] | None = None,
+        filter: t.ArchiveFilter | None = None,
         page_token: str | None = None,
         key: str | None = None,
         rev: str | None = None,
@@ -607,6 +627,7 @@ class AsyncAgent:
         late_chunking: t.Json | None = None,
         freshness_ts: str | None = None,
         provenance: t.Json | None = None,
+        labels: t.Labels | None = None,
         part: t.Json | None = None,
         delete: bool | None = None,
         key: str | None = None,
@@ -616,9 +637,38 @@ class AsyncAgent:
         arguments = given(
             doc_id=doc_id, document=document, chunks=chunks, splitter=splitter, embeddings=embeddings,
             dimension=dimension, metric=metric, embedding_version=embedding_version, model_id=model_id,
-            late_chunking=late_chunking, freshness_ts=freshness_ts, provenance=provenance, part=part, delete=delete,
+            late_chunking=late_chunking, freshness_ts=freshness_ts, provenance=provenance, labels=labels, part=part,
+            delete=delete,
         )  # fmt: skip
         return cast(t.Answer[t.Ingested], await self.call("ingest_archival", arguments, key=key, rev=rev))
+
+    async def documents(
+        self,
+        prefix: str | None = None,
+        *,
+        start: str | None = None,
+        limit: int | None = None,
+        reverse: bool | None = None,
+        texts: bool | None = None,
+        originals: bool = True,
+    ) -> t.Documents:
+        """A page of the archive's documents by name; `start` is `next` of the previous page.
+
+        `prefix` is the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A
+        server with a quarantine shows names and texts only as `originals`: do not give them to a model.
+        """
+        flags = {"reverse": flag(reverse), "texts": flag(texts), "originals": flag(originals)}
+        query = {"prefix": prefix, "after": start, "limit": limit, **flags}
+        return cast(t.Documents, await self._client._json("GET", with_query(f"{self._path}/archive", query)))
+
+    async def document(self, doc_id: str, start: int = 0, limit: int | None = None, *, originals: bool = True) -> t.Document:
+        """A document of the archive with a page of its passages; `start` is `next_index` of the previous page.
+
+        Without `originals`, texts in quarantine are left out.
+        """
+        query = {"from_index": start, "limit": limit, "originals": flag(originals)}
+        path = with_query(f"{self._path}/archive/{segment(doc_id)}", query)
+        return cast(t.Document, await self._client._json("GET", path))
 
     async def delete_document(self, doc_id: str, *, key: str | None = None, rev: str | None = None) -> t.Answer[t.Ingested]:
         """Deletes a document from the archive."""
@@ -843,10 +893,19 @@ class AsyncAgent:
         """The Conveyance score of the memory, with all its counts."""
         return await self._client._json("GET", with_query(f"{self._path}/conveyance", {"of": of}))
 
-    async def messages(self, start: int = 1, limit: int | None = None, *, originals: bool | None = None) -> t.Messages:
-        """A page of all messages ever appended; `start` is `next_seq` of the previous page. `originals` shows texts in quarantine, too."""
-        query = {"from_seq": start, "limit": limit, "originals": None if originals is None else str(originals).lower()}
+    async def messages(
+        self, start: int = 1, limit: int | None = None, *, session: str | None = None, originals: bool | None = None
+    ) -> t.Messages:
+        """A page of all messages ever appended, or of those of one session; `start` is `next_seq` of the previous page.
+
+        `originals` shows texts in quarantine, too.
+        """
+        query = {"from_seq": start, "limit": limit, "session": session, "originals": flag(originals)}
         return cast(t.Messages, await self._client._json("GET", with_query(f"{self._path}/messages", query)))
+
+    async def sessions(self, start: str | None = None, limit: int | None = None) -> t.Sessions:
+        """A page of the agent's sessions by name; `start` is `next` of the previous page."""
+        return cast(t.Sessions, await self._client._json("GET", with_query(f"{self._path}/sessions", {"after": start, "limit": limit})))
 
     async def events(self, start: str | None = None, limit: int | None = None) -> t.Events:
         """A page of the memory's events: figures and ids, never text; `start` is `next_ts` of the previous page."""
@@ -866,11 +925,27 @@ class AsyncAgent:
         query = {"from_version": start, "limit": limit}
         return cast(t.History, await self._client._json("GET", with_query(f"{self._path}/history", query)))
 
-    async def all_messages(self, start: int = 1) -> AsyncIterator[t.Message]:
+    async def all_sessions(self) -> AsyncIterator[t.Session]:
+        """All sessions by name, page after page."""
+        following: str | None = ""
+        while following is not None:
+            rows, following = next_page(await self.sessions(following or None), "sessions", "next", following)
+            for row in rows:
+                yield row
+
+    async def all_messages(self, start: int = 1, *, session: str | None = None) -> AsyncIterator[t.Message]:
         """All messages ever appended, page after page."""
         following: int | None = start
         while following is not None:
-            rows, following = advanced(await self.messages(following), "messages", "next_seq", following)
+            rows, following = advanced(await self.messages(following, session=session), "messages", "next_seq", following)
+            for row in rows:
+                yield row
+
+    async def all_documents(self, prefix: str | None = None, *, texts: bool | None = None) -> AsyncIterator[t.Document]:
+        """All documents whose names begin with a text, page after page."""
+        following: str | None = ""
+        while following is not None:
+            rows, following = next_page(await self.documents(prefix, start=following or None, texts=texts), "documents", "next", following)
             for row in rows:
                 yield row
 

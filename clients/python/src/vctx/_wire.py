@@ -85,6 +85,11 @@ def given(**arguments: object) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
+def flag(value: bool | None) -> str | None:
+    """A parameter of a query that is true or false."""
+    return None if value is None else str(value).lower()
+
+
 def slice_of(rows: Sequence[Any], start: int) -> Sequence[Any]:
     """The rows from `start` on that go into one call that appends several messages: at least one."""
     end, size = start, 0

@@ -1,5 +1,6 @@
 """The shapes of answers, as far as they are promised; what a newer server adds is there all the same."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -93,6 +94,25 @@ class Appended(TypedDict, total=False):
     cited: int
 
 
+class Labels(TypedDict, total=False):
+    """User, session, tags and metadata of a message or document; as conditions of a search, all of them must hold."""
+
+    user: str
+    session: str
+    tags: Sequence[str]
+    metadata: Mapping[str, str]
+
+
+class ArchiveFilter(TypedDict, total=False):
+    """Conditions on the passages of a search."""
+
+    source: str
+    doc_id: str
+    doc_id_prefix: str
+    labels: Labels
+    freshness_after: str
+
+
 class NewMessage(TypedDict, total=False):
     """One of several messages to append; `content` and `role` must be there."""
 
@@ -102,6 +122,7 @@ class NewMessage(TypedDict, total=False):
     tool_calls: list[Json]
     tool_call_id: str
     said_at: str
+    labels: Labels
 
 
 class AppendedMessage(TypedDict):
@@ -151,6 +172,62 @@ class Ingested(TypedDict, total=False):
     _rev: str | None
 
 
+class Passage(TypedDict, total=False):
+    """A passage of an archived document, as it was given."""
+
+    chunk_id: str
+    index: int
+    text: str
+
+
+class Document(TypedDict, total=False):
+    """A document of the archive; `next_index` is null after its last passage."""
+
+    doc_id: str
+    _rev: str
+    chunks: int
+    provenance: Json
+    labels: Labels
+    created_at: str
+    updated_at: str
+    passages: list[Passage] | None
+    next_index: int | None
+
+
+class Session(TypedDict):
+    """A session, with the number and the time of its messages."""
+
+    session: str
+    messages: int
+    first_seq: int
+    last_seq: int
+    first_at: str
+    last_at: str
+
+
+class Sessions(TypedDict):
+    """A page of sessions; `next` is null after the last one."""
+
+    sessions: list[Session]
+    next: str | None
+
+
+class FoundOfUser(TypedDict, total=False):
+    """What all agents of a person know, best first; each result names its agent."""
+
+    agents: list[str]
+    agents_left_out: bool
+    recall: list[Json]
+    archive: list[Json]
+
+
+class Documents(TypedDict):
+    """A page of documents; `next` is null after the last one."""
+
+    documents: list[Document]
+    next: str | None
+
+
 class Beat(TypedDict, total=False):
     """Result of `record_heartbeat`."""
 
@@ -166,6 +243,7 @@ class Entry(TypedDict, total=False):
     role: Role
     name: str
     said_at: str
+    labels: Labels
     summary: bool
 
 
@@ -191,6 +269,7 @@ class State(TypedDict, total=False):
     zone: str | None
     outbound: str
     spending: Json
+    user: str | None
     system: str
     working_blocks: list[Block]
     queue: Json
@@ -246,6 +325,7 @@ class Message(TypedDict, total=False):
     role: str
     content: str
     meta: Json
+    labels: Labels
     token_estimate: int
     created_at: str
     digest: str
