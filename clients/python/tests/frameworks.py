@@ -14,7 +14,7 @@ def needs(package: str) -> None:
     """
     if importlib.util.find_spec(package) is not None:
         return
-    missing = f"no package {package}: examples/requirements.txt"
+    missing = f"no package {package}: see examples/requirements.txt and tests/requirements.txt"
     if "CI" in os.environ and Path(sys.prefix).name == "clients-venv":
         raise AssertionError(missing)
     raise unittest.SkipTest(missing)

@@ -14,6 +14,7 @@ from .server import ROOT, Server
 
 EXAMPLES = ROOT / "clients/python/examples"
 SAID = "I moored the Swallow at pier 4."
+NOTED = "Their boat, the Swallow, lies at pier 4."
 # For each example: the package that it needs, and the roles of the messages in the queue after its
 # run.
 NEEDS = {
@@ -23,6 +24,7 @@ NEEDS = {
     "openai_agents_session": ("agents", ["user", "assistant", "tool", "assistant"]),
     "anthropic_tools": ("anthropic", ["user", "assistant", "tool", "assistant"]),
     "langgraph_agent": ("langgraph", ["user", "assistant", "tool", "assistant"]),
+    "langgraph_memory": ("langgraph", []),
 }
 
 
@@ -40,7 +42,14 @@ class Examples(unittest.TestCase):
         cls.server.close()
 
     def run_example(self, name: str, model_socket: Path) -> None:
-        package, roles = NEEDS[name]
+        self.run_alone(name, model_socket)
+        with vctx.Client(self.server.socket) as client:
+            memory = client.agent(f"ex-{name}")
+            self.assertEqual(memory.fetch_core("human")["result"]["content"], NOTED)
+            self.assertEqual([row["role"] for row in memory.all_messages()], NEEDS[name][1])
+
+    def run_alone(self, name: str, model_socket: Path) -> None:
+        package, _ = NEEDS[name]
         if importlib.util.find_spec(package) is None:
             self.skipTest(f"no package {package}: examples/requirements.txt")
         agent = f"ex-{name}"
@@ -49,10 +58,6 @@ class Examples(unittest.TestCase):
         path = os.pathsep.join([str(ROOT / "clients/python/src"), os.environ.get("PYTHONPATH", "")])
         came = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
         self.assertEqual((came.returncode, came.stdout), (0, "Noted: the Swallow lies at pier 4.\n"), came.stderr)
-        with vctx.Client(self.server.socket) as client:
-            memory = client.agent(agent)
-            self.assertEqual(memory.fetch_core("human")["result"]["content"], "Their boat, the Swallow, lies at pier 4.")
-            self.assertEqual([row["role"] for row in memory.all_messages()], roles)
 
     def test_function_calling(self) -> None:
         self.run_example("function_calling", self.server.model_socket)
@@ -68,6 +73,15 @@ class Examples(unittest.TestCase):
 
     def test_openai_agents_session(self) -> None:
         self.run_example("openai_agents_session", self.server.model_socket)
+
+    def test_langgraph_memory(self) -> None:
+        self.run_alone("langgraph_memory", self.server.model_socket)
+        with vctx.Client(self.server.socket) as client:
+            documents = list(client.agent("ex-langgraph_memory").all_documents())
+            self.assertEqual([row["doc_id"] for row in documents], ["item/people/ada//human"])
+            # The input, and a checkpoint for each of the steps start, ask, tools and ask.
+            checkpoints = client.agent("ex-langgraph_memory-checkpoints").all_documents("checkpoint/harbour/")
+            self.assertEqual(len(list(checkpoints)), 5)
 
     def test_anthropic_tools(self) -> None:
         socket = self.server.home / "messages.sock"
