@@ -27,6 +27,11 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "clients/python/examples/openai_agents_session.py is such a program",
     ),
     (
+        "docs/how-to/frameworks.md",
+        "import vctx\nfrom vctx.langgraph",
+        "clients/python/examples/langgraph_memory.py is such a program",
+    ),
+    (
         "docs/how-to/claude-client.md",
         "import anthropic",
         "tests/dropin/drive_claude.py runs such a client",
