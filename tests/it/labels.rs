@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::archival::search;
 use crate::home::{Home, Process};
+use crate::scripted::Scripted;
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
@@ -203,6 +204,31 @@ async fn sessions_are_listed_and_read_page_by_page() {
     }
     let listed = agent.wire.get(&format!("{}/sessions", agent.path())).await.ok();
     assert_eq!(listed["sessions"].as_array().expect("a list").len(), 2, "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_of_a_run_have_the_labels_of_its_input() {
+    let home = Home::new();
+    let steps = [json!({"text": "At pier 4."}), json!({"text": "At noon."})];
+    let model = Scripted::steps(&home, &steps).await;
+    let _server = home.serve_with("vctx.sock", &model.tuning(&["store_core"])).await;
+    let agent = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let run = async |body: Value| {
+        let fresh = key();
+        let headers = [("idempotency-key", fresh.as_str())];
+        let path = format!("{}/runs", agent.path());
+        agent.wire.call("POST", &path, &headers, body.to_string()).await
+    };
+    let labels = json!({"user": "ada", "session": "s1"});
+    run(json!({"input": "Where is the boat?", "labels": labels})).await.ok();
+    let own = json!({"session": "s2", "metadata": {"by": "mail"}});
+    let input = json!([{"role": "user", "content": "When?", "labels": own}]);
+    run(json!({"input": input, "labels": labels})).await.ok();
+    let messages = agent.messages().await;
+    let shown: Vec<&Value> = messages.iter().map(|message| &message["labels"]).collect();
+    assert_eq!(shown, [&labels, &labels, &own, &own], "{messages:?}");
+    let refused = run(json!({"input": "x", "labels": {"user": ""}})).await;
+    assert_eq!(refused.refused(400, "INVALID_ARGUMENT")["field"], "labels.user");
 }
 
 async fn searched(agent: &Agent, user: &str, body: &Value) -> Answer {

@@ -45,6 +45,8 @@ export interface Captured {
 
 /** How a run goes. */
 export interface Run {
+  /** Labels of the input's messages that have none, and of the answers. */
+  labels?: Labels;
   beat?: "asked" | "always";
   tools?: string[];
   client_tools?: Json[];

@@ -19,6 +19,10 @@ pub struct OpenRun {
     pub until_ms: u64,
     /// When the run began, in milliseconds since 1970.
     pub started_ms: u64,
+    /// Labels of the run's newest message of the user, as they are stored; the run's answers get
+    /// them too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// The reason for the end of a run.

@@ -253,6 +253,7 @@ impl<'a> Draft<'a> {
         if kind == Kind::Turn && role == Role::Tool {
             meta = self.paired_meta(meta);
         }
+        self.note_labels(kind, role, &meta);
         self.mark(kind, role, &content, &key, &mut meta);
         if kind.queued() && from_outside(kind, role) && !answers_call(role, &meta) {
             meta.insert(OUTSIDE.into(), outside_fence_of(&key).into());

@@ -97,6 +97,7 @@ impl HoldRun {
             owner: self.owner.clone(),
             until_ms: now,
             started_ms: now,
+            labels: Vec::new(),
         }
     }
 }
@@ -197,7 +198,10 @@ mod tests {
         let (_, longest) = LEASE_MS_BOUNDS;
         let held = |until_ms: u64| {
             let (id, owner) = ("r".to_owned(), "one".to_owned());
-            lives(&OpenRun { id, cause_seq: 1, owner, until_ms, started_ms: now }, now)
+            lives(
+                &OpenRun { id, cause_seq: 1, owner, until_ms, started_ms: now, labels: Vec::new() },
+                now,
+            )
         };
         assert!(held(now) && held(now - CLOCK_SKEW_MS_MAX));
         assert!(!held(now - CLOCK_SKEW_MS_MAX - 1));

@@ -7,6 +7,7 @@ use super::append_fifo::{CallKind, Function, Parts, ToolCall, checked_parts, met
 use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PREVIEW_TOKENS_MIN};
+use crate::memory::Labels;
 use crate::memory::message::{Kind, Role};
 use crate::memory::run::{self, Usage};
 use crate::policy::{Ctx, Draft, PromptOutcome, Step, Stop, Surroundings, preview};
@@ -90,6 +91,9 @@ impl RecordAnswer {
         parts: &Parts,
     ) -> (String, u64, Vec<String>) {
         let mut meta = meta_of(parts);
+        if let Some(run) = &draft.after.run {
+            Labels::read(run.labels.iter().map(String::as_str)).store(&mut meta);
+        }
         meta.insert("turn".into(), self.turn.into());
         // The answer's cost includes the placeholders for the missing results of its calls.
         let calls = parts.tool_calls.iter().flatten();

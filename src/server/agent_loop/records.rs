@@ -10,6 +10,7 @@ use crate::executor::{Ask, Executor, Prompted};
 use vctx_core::dialect::understood;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::PREVIEW_TOKENS_MIN;
+use vctx_core::memory::LABELS;
 use vctx_core::memory::message::{Message, Role};
 use vctx_core::memory::run::ToolCall;
 use vctx_core::policy::preview;
@@ -148,7 +149,7 @@ impl Processor {
 fn parts(content: &str, meta: &Map<String, Value>) -> Value {
     let mut message = Map::new();
     message.insert("content".into(), content.into());
-    for name in ["name", "tool_calls", "tool_call_id", "said_at"] {
+    for name in ["name", "tool_calls", "tool_call_id", "said_at", LABELS] {
         if let Some(value) = meta.get(name) {
             message.insert(name.into(), value.clone());
         }

@@ -27,6 +27,7 @@ use crate::limits::RUN_EVENTS_WAITING;
 use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::message::Role;
+use vctx_core::memory::{LABELS, Labels};
 use vctx_core::tools::decode_as;
 
 /// Body of `POST /v1/agents/{agent}/runs`.
@@ -37,6 +38,10 @@ pub(super) struct NewRun {
     /// queue.
     #[serde(default)]
     pub(super) input: Input,
+    /// Labels of the input's messages that have none; the answers of the run get the labels of the
+    /// user's newest message.
+    #[serde(default)]
+    pub(super) labels: Option<Labels>,
     /// When the run makes its next inference: when the model requests it (`asked`), or after every
     /// call of a memory tool until the model answers with text (`always`).
     #[serde(default)]
@@ -95,8 +100,13 @@ pub(super) struct InputMessage {
 }
 
 impl Input {
-    fn messages(self) -> Vec<NewMessage> {
-        let message = |role, content, meta| NewMessage { role, content, meta, thread: None };
+    fn messages(self, labels: Option<&Labels>) -> Vec<NewMessage> {
+        let message = |role, content, mut meta: Map<String, Value>| {
+            if let Some(labels) = labels {
+                meta.entry(LABELS).or_insert_with(|| json!(labels));
+            }
+            NewMessage { role, content, meta, thread: None }
+        };
         match self {
             Self::Text(text) => vec![message(Role::User, text, Map::new())],
             Self::Messages(all) => {
@@ -130,11 +140,12 @@ async fn request(caller: Caller, body: Body) -> Result<(RunRequest, Room)> {
     let (mut arguments, room) = object(body).await?;
     let key = required_key(&caller.headers, &mut arguments)?;
     let run: NewRun = decode_as(arguments)?;
+    run.labels.as_ref().map_or(Ok(()), |labels| labels.check("labels"))?;
     let request = RunRequest {
         principal: caller.principal,
         agent: caller.agent,
         key,
-        input: run.input.messages(),
+        input: run.input.messages(run.labels.as_ref()),
         client_tools: run.client_tools,
         options: run.options,
         beat: match run.beat {

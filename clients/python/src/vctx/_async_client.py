@@ -720,6 +720,7 @@ class AsyncAgent:
         self,
         said: str | Sequence[t.Json] | None = None,
         *,
+        labels: t.Labels | None = None,
         beat: Literal["asked", "always"] | None = None,
         tools: Sequence[str] | None = None,
         client_tools: Sequence[t.Json] | None = None,
@@ -731,13 +732,14 @@ class AsyncAgent:
 
         The same call with the same key continues an interrupted run.
         """
-        body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        body = given(input=said, labels=labels, beat=beat, tools=tools, client_tools=client_tools, options=options)
         return cast(t.RunEnd, await self._client._write("POST", f"{self._path}/runs", body, key=key, timeout_s=timeout_s))
 
     async def run_events(
         self,
         said: str | Sequence[t.Json] | None = None,
         *,
+        labels: t.Labels | None = None,
         beat: Literal["asked", "always"] | None = None,
         tools: Sequence[str] | None = None,
         client_tools: Sequence[t.Json] | None = None,
@@ -749,7 +751,7 @@ class AsyncAgent:
 
         `timeout_s` bounds the time between two events. The call is not repeated by itself: with the same key it goes on.
         """
-        body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        body = given(input=said, labels=labels, beat=beat, tools=tools, client_tools=client_tools, options=options)
         async with aclosing(self._client._streamed(f"{self._path}/runs", body, key or fresh_key(), timeout_s)) as events:
             async for event in events:
                 yield cast(t.RunEvent, event)

@@ -11,6 +11,7 @@ use crate::memory::change::{Expire, Forget, Part};
 use crate::memory::core::Summary;
 use crate::memory::forget::{Forgetting, ForgottenText, Phase};
 use crate::memory::message::Message;
+use crate::memory::run::OpenRun;
 use crate::policy::forget::{ForgetAsked, ForgetFound, ForgetLook, StandingMessage};
 use crate::policy::question::Answers;
 use crate::policy::step::Stop;
@@ -69,8 +70,10 @@ impl Draft<'_> {
         let core = &mut self.after;
         core.removed_blocks.retain(|block| !holds(&block.id));
         core.learned.retain(|model| !holds(&model.model));
-        let run = core.run.as_ref();
-        if run.is_some_and(|run| holds(&run.id) || holds(&run.owner)) {
+        let named = |run: &OpenRun| {
+            holds(&run.id) || holds(&run.owner) || run.labels.iter().any(|label| holds(label))
+        };
+        if core.run.as_ref().is_some_and(named) {
             core.run = None;
         }
         let asked = core.asked.as_ref();

@@ -1,12 +1,14 @@
 //! Records the prompts of a run in the core, and the outcome of each prompt.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Draft;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
+use crate::memory::Labels;
 use crate::memory::change::Part;
 use crate::memory::event::{EventType, PROMPT_VARIANCE, named};
+use crate::memory::message::{Kind, Role};
 use crate::memory::outbound::until_tomorrow;
 use crate::memory::prompt::{
     Prompt, PromptEnd, PromptInput, RenderedPrompt, SentPrompt, ToolSet, ended, prompt_key,
@@ -39,6 +41,17 @@ fn tokens_of(asked: &PromptInput, outcome: &Outcome<'_>) -> Option<u64> {
 }
 
 impl Draft<'_> {
+    /// Notes the labels of a user's message for the answers of the open run.
+    pub(super) fn note_labels(&mut self, kind: Kind, role: Role, meta: &Map<String, Value>) {
+        if kind == Kind::Turn
+            && role == Role::User
+            && let Some(run) = &mut self.after.run
+            && let Some(labels) = Labels::of_meta(meta)
+        {
+            run.labels = labels.stored();
+        }
+    }
+
     /// Refuses a prompt of the given cost if the agent would use more tokens today than it may.
     pub fn check_spending(&self, token_estimate: u64) -> Result<()> {
         let (spending, now) = (self.after.spending(), self.around.unix_ms);
