@@ -16,4 +16,5 @@ pub mod socket;
 pub mod sse;
 pub mod systemd;
 pub mod telemetry;
+pub mod trace_context;
 mod unread;

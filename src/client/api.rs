@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::connection::{Answer, Connection, Settings};
 use super::problem::{Fault, Problem};
+use super::traced::with_trace;
 use vctx_base::clock;
 use vctx_base::ids::{Ids as _, SystemIds};
 
@@ -564,7 +565,7 @@ fn request(
             None,
         ));
     }
-    let mut builder = Request::builder()
+    let mut builder = with_trace(Request::builder())
         .method(method)
         .uri(path)
         .header(header::HOST, "vctx")

@@ -9,8 +9,10 @@ mod problem;
 mod runs;
 pub mod serving;
 mod start;
+mod traced;
 
 pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};
 pub use connection::Settings;
 pub use problem::{Fault, Problem};
 pub use start::Start;
+pub use traced::traced;

@@ -21,9 +21,17 @@ use super::prompts::{self, instructions};
 use super::reply::{self, CAPTURE, KEY};
 use super::resources;
 use super::transport::Lines;
+use vctx_base::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
+use vctx_client::traced;
 
 struct Handler {
     bridge: Bridge,
+}
+
+/// Returns the trace to which a request belongs, according to its metadata.
+fn trace_of(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
+    let text = |key| context.meta.get(key).and_then(Value::as_str);
+    TraceContext::of(text(TRACEPARENT), text(TRACESTATE))
 }
 
 /// Serves one MCP client until it closes stdin. An error says in one sentence how the protocol or
@@ -113,7 +121,8 @@ impl ServerHandler for Handler {
             }
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.bridge.call(&request.name, arguments, key, capture).await;
+        let trace = trace_of(&context);
+        let outcome = traced(trace, self.bridge.call(&request.name, arguments, key, capture)).await;
         Ok(reply::result(&request.name, outcome).into())
     }
 
@@ -158,9 +167,9 @@ impl ServerHandler for Handler {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        match resources::read(&self.bridge, &request.uri).await {
+        match traced(trace_of(&context), resources::read(&self.bridge, &request.uri)).await {
             None => {
                 Err(ErrorData::resource_not_found("no such resource: see resources/list", None))
             }

@@ -126,6 +126,7 @@ mod tamper;
 mod ticks;
 mod told;
 mod tour;
+mod trace_context;
 mod traces;
 mod trips;
 mod uploads;

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use super::problem::IntoProblem as _;
 use super::query::Query;
@@ -151,7 +152,7 @@ pub(super) async fn own_task(
         let _permit = permit;
         work.await
     };
-    match tokio::spawn(work).await {
+    match tokio::spawn(work.in_current_span()).await {
         Ok(outcome) => outcome.unwrap_or_else(Error::into_problem),
         Err(error) => {
             tracing::error!(%error, "a call panicked");

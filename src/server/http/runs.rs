@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 use super::body::object;
 use super::caller::{Caller, Front, crowded};
@@ -170,10 +171,11 @@ pub(super) fn begin_run(
     let permit = Arc::clone(&front.tasks).try_acquire_owned().ok()?;
     let processor = Arc::clone(&front.processor);
     let (give, take) = mpsc::channel(RUN_EVENTS_WAITING);
-    let work = tokio::spawn(async move {
+    let run = async move {
         let _held = (permit, room);
         Box::pin(processor.run(request, give)).await
-    });
+    };
+    let work = tokio::spawn(run.in_current_span());
     Some((take, work))
 }
 

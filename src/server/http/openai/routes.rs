@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
 
 use super::converse::{Converse, StoredConversation, is_memory_tool};
 use super::reply::{answer_of, head_of, known_answer, run_of};
@@ -235,7 +236,7 @@ async fn stored(
         };
         converse.store().await
     };
-    tokio::spawn(work).await.unwrap_or_else(|error| {
+    tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| {
         tracing::error!(%error, "storing a conversation panicked");
         Err(Error::new(
             Code::Internal,

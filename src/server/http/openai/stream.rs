@@ -12,6 +12,7 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::converse::StoredConversation;
 use super::reply::{answer_of, head_of, known_answer, run_of, visible_answer, visible_upto};
@@ -133,7 +134,7 @@ pub(super) async fn streamed(
     for text in [earlier, first].iter().filter(|text| !text.is_empty()) {
         beginning.push_str(&stream.pieces.text(text));
     }
-    tokio::spawn(async move {
+    let send = async move {
         // If the client is gone, this task ends and drops the event receiver, which cancels the
         // run.
         if give.send(beginning).await.is_err() {
@@ -151,7 +152,8 @@ pub(super) async fn streamed(
         }
         let last = stream.last(outcome_of(work.await)).await;
         drop(give.send(last).await);
-    });
+    };
+    tokio::spawn(send.in_current_span());
     Ok(event_stream(Stream(take)))
 }
 
