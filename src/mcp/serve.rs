@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, DiscoverResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::transport::stdio_pipes;
@@ -24,8 +24,26 @@ use super::transport::Lines;
 use vctx_base::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 use vctx_client::traced;
 
+/// Time in milliseconds for which a client may keep a list: an hour, as in the example of the
+/// specification. The lists of a bridge never change, but a client may meet a newer bridge later.
+const MCP_LIST_TTL_MS: u64 = 3_600_000;
+/// Time in milliseconds for which a client may keep a resource that it read. Any call may change
+/// the memory, and a forgotten text must not be shown again.
+const MCP_RESOURCE_TTL_MS: u64 = 0;
+
 struct Handler {
     bridge: Bridge,
+}
+
+/// Returns how long a client may keep a result, and who may share it. A version of the protocol
+/// before 2026-07-28 does not have these fields, so its clients do not get them.
+fn hints(
+    context: &RequestContext<RoleServer>,
+    ttl_ms: u64,
+    scope: CacheScope,
+) -> (Option<u64>, Option<CacheScope>) {
+    let version = context.protocol_version().filter(|version| !version.has_initialize());
+    version.map(|_| (ttl_ms, scope)).unzip()
 }
 
 /// Returns the trace to which a request belongs, according to its metadata.
@@ -82,13 +100,25 @@ impl ServerHandler for Handler {
             .with_instructions(instructions(self.bridge.settings.dialect))
     }
 
+    async fn discover(
+        &self,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let result = DiscoverResult::from_server_info(versions, self.get_info());
+        Ok(result.with_ttl_ms(MCP_LIST_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
     async fn list_tools(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let settings = &self.bridge.settings;
-        Ok(ListToolsResult::with_all_items(listed(settings.dialect, settings.all_tools)))
+        let mut result =
+            ListToolsResult::with_all_items(listed(settings.dialect, settings.all_tools));
+        (result.ttl_ms, result.cache_scope) = hints(&context, MCP_LIST_TTL_MS, CacheScope::Public);
+        Ok(result)
     }
 
     async fn call_tool(
@@ -129,26 +159,34 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(resources::listed(&self.bridge.settings.agent)))
+        let listed = resources::listed(&self.bridge.settings.agent);
+        let mut result = ListResourcesResult::with_all_items(listed);
+        // The addresses have the name of the agent.
+        (result.ttl_ms, result.cache_scope) = hints(&context, MCP_LIST_TTL_MS, CacheScope::Private);
+        Ok(result)
     }
 
     async fn list_resource_templates(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let templates = resources::templates(&self.bridge.settings.agent);
-        Ok(ListResourceTemplatesResult::with_all_items(templates))
+        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        (result.ttl_ms, result.cache_scope) = hints(&context, MCP_LIST_TTL_MS, CacheScope::Private);
+        Ok(result)
     }
 
     async fn list_prompts(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(prompts::listed()))
+        let mut result = ListPromptsResult::with_all_items(prompts::listed());
+        (result.ttl_ms, result.cache_scope) = hints(&context, MCP_LIST_TTL_MS, CacheScope::Public);
+        Ok(result)
     }
 
     async fn get_prompt(
@@ -173,7 +211,11 @@ impl ServerHandler for Handler {
             None => {
                 Err(ErrorData::resource_not_found("no such resource: see resources/list", None))
             }
-            Some(Ok(result)) => Ok(result.into()),
+            Some(Ok(mut result)) => {
+                let scope = CacheScope::Private;
+                (result.ttl_ms, result.cache_scope) = hints(&context, MCP_RESOURCE_TTL_MS, scope);
+                Ok(result.into())
+            }
             Some(Err(problem)) => {
                 Err(ErrorData::internal_error(problem.detail.clone(), Some(reply::data(&problem))))
             }

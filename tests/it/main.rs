@@ -88,6 +88,7 @@ mod ledger;
 mod load;
 mod matched;
 mod mcp;
+mod mcp_cached;
 mod mcp_socket;
 mod memories;
 #[cfg(feature = "full-tests")]

@@ -82,7 +82,10 @@ def bridge(program, socket, data_dir, agent):
 async def drive(server, agent, mode, version):
     async with Client(server, mode=mode) as client:
         check(client.protocol_version == version, f"{mode} speaks {client.protocol_version}")
-        listed = (await client.list_tools()).tools
+        answer = await client.list_tools()
+        listed = answer.tools
+        if mode == "auto":
+            check((answer.ttl_ms, answer.cache_scope) == (3_600_000, "public"), f"how long the tools may be kept: {answer.ttl_ms}")
         for tool in listed:
             hints = tool.annotations
             given = [hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint]
@@ -95,7 +98,8 @@ async def drive(server, agent, mode, version):
             print(f"{agent} {tool.name} ok", flush=True)
 
         key = {"vctx/idempotency-key": "sdk-1"}
-        first = await client.call_tool("append_fifo", {"message": "Once.", "role": "user"}, meta=key)
+        trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"}
+        first = await client.call_tool("append_fifo", {"message": "Once.", "role": "user"}, meta={**key, **trace})
         again = await client.call_tool("append_fifo", {"message": "Once.", "role": "user"}, meta=key)
         check(again.structured_content["replayed"] is True, "a key replays")
         check(first.structured_content["receipt"] == again.structured_content["receipt"], "the same receipt")
@@ -104,6 +108,8 @@ async def drive(server, agent, mode, version):
         check(wrong.is_error and wrong.structured_content["field"] == "role", "a wrong argument is told in band")
         resource = await client.read_resource(f"vctx://agent/{agent}/core")
         check("Likes tea." in resource.contents[0].text, "the core as a resource")
+        if mode == "auto":
+            check((resource.ttl_ms, resource.cache_scope) == (0, "private"), f"how long the core may be kept: {resource.ttl_ms}")
         templates = (await client.list_resource_templates()).resource_templates
         check(len(templates) == 2, "two templates of resources")
         message = await client.read_resource(f"vctx://agent/{agent}/recall/1")
