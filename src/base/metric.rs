@@ -228,7 +228,7 @@ meters! {
     REINDEX_SWITCHES = Counter "vctx_reindex_switches_total", "", "changes", [], &[],
         "Reindexes that this server finished";
     EMBEDDER_FAILURES = Counter "vctx_embedder_failures_total", "", "calls", ["of"], &[],
-        "Embeddings that failed, by their input (query, document, recall, queue); a search continues by text";
+        "Embeddings that failed, by their input (query, document, recall, queue, caller); a search continues by text";
     // The vector index.
     VECTOR_FEATURE = Gauge "vctx_vector_feature", "flag presence", "flag", [], &[],
         "1 while the vector index feature of the database is on";

@@ -9,6 +9,7 @@ mod answer;
 mod chat;
 mod continuation;
 mod conversation;
+mod embeddings;
 mod responses;
 mod streams;
 

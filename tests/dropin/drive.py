@@ -97,6 +97,28 @@ def responses(vctx):
     print("responses ok")
 
 
+def embedded(vctx):
+    """Vectors as lists of floats, which the package asks for in Base64, and as it is told to."""
+    model = [model.id for model in vctx.models.list() if not model.id.startswith("vctx/")][1]
+    texts = ["The boat lies in the harbour.", "Tea at five."]
+    usual = vctx.embeddings.create(model=model, input=texts)
+    floats = vctx.embeddings.create(model=model, input=texts, encoding_format="float", dimensions=384)
+    vectors = [list(one.embedding) for one in usual.data]
+    assert [len(vector) for vector in vectors] == [384, 384] and usual.model == model, usual
+    assert [one.index for one in usual.data] == [0, 1] and usual.usage.total_tokens > 5, usual.usage
+    for one, other in zip(vectors, floats.data):
+        assert all(abs(a - b) < 1e-7 for a, b in zip(one, other.embedding)), "both formats are the same"
+    single = vctx.embeddings.create(model=model, input=texts[0], encoding_format="base64")
+    assert isinstance(single.data[0].embedding, str), single
+    try:
+        vctx.embeddings.create(model="text-embedding-3-small", input="tea")
+    except openai.BadRequestError as error:
+        assert error.param == "model" and model in str(error), error
+        print("embedded ok")
+    else:
+        raise AssertionError("another model's vectors were promised")
+
+
 def refused(vctx):
     """What cannot be honoured is refused by name."""
     try:
@@ -140,6 +162,7 @@ def main():
     tools(vctx)
     cancelled(vctx)
     responses(vctx)
+    embedded(vctx)
     refused(vctx)
     models(vctx)
     asyncio.run(at_once(sys.argv[1]))

@@ -15,6 +15,7 @@ use crate::talk::{Agent, said};
 use crate::wire::{Answer, Wire};
 
 mod bodies;
+mod embeddings;
 mod forms;
 mod messages;
 
@@ -472,7 +473,7 @@ async fn an_agent_is_named_by_path_model_or_header_and_keeps_all_conversations()
         .iter()
         .filter_map(|model| model["id"].as_str())
         .collect();
-    assert_eq!(ids, ["scripted", "vctx/ada"]);
+    assert_eq!(ids, ["scripted", "vctx-lexical", "vctx/ada"]);
     let missing =
         chat(&wire, &json!({"model": "vctx/new", "messages": [user("hello")]})).await.ok();
     assert_eq!(agent_of(&missing), "new", "made by its first message");
@@ -525,7 +526,7 @@ async fn a_conversation_of_another_tenant_is_not_known() {
     let unknown = post(&theirs, "/v1/responses", &[], &nobodys).await;
     assert_eq!((refused.status, &refused.text), (400, &unknown.text));
     let listed = theirs.get("/v1/models").await.ok();
-    assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{listed}");
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(4), "{listed}");
     for (socket, list) in [
         ("vctx.sock", own.get("/v1/agents").await.ok()),
         ("acme.sock", theirs.get("/v1/agents").await.ok()),

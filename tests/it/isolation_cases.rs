@@ -318,6 +318,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word, "max_tokens": 9});
             vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
         }
+        // The texts belong to no agent.
+        ("post", "/v1/embeddings") => {
+            let body = json!({"model": "vctx-lexical", "input": names.word});
+            vec![Asked { own: Some(Own::Done), ..write("POST", &path, &body, &key(), "*") }]
+        }
         ("get", "/v1/models") => vec![Asked { own: Some(Own::Done), ..read(path) }],
         _ => panic!("{method} {listed} has no case in the test of isolation"),
     }

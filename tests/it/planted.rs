@@ -239,7 +239,8 @@ async fn a_text_is_planted_in_every_field_that_takes_one() {
             // A route without an agent is the same as the route with the agent in its path.
             let below = if path.starts_with("/v1/messages") { "anthropic/v1/" } else { "" };
             let agents = path.replacen("/v1/", &format!("/v1/agents/{{agent}}/{below}"), 1);
-            let is_own = ["/agents/", "/users/"].iter().any(|part| path.contains(part));
+            let parts = ["/agents/", "/users/", "/v1/embeddings"];
+            let is_own = parts.iter().any(|part| path.contains(part));
             let own = if is_own { path.clone() } else { agents };
             let line = format!("{} {own}", method.to_uppercase());
             let has = planted.get(&line).cloned().unwrap_or_default();

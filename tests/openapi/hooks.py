@@ -60,6 +60,7 @@ RULES = [
     ("conversation_search", r"^roles: more than one"),
     ("/completions", r"^messages(\[\d+\])?(\.content|\.tool_call|: has no|: ends with)"),
     ("/responses", r"^input(\[\d+\])?\b"),
+    ("/embeddings", r"^model: |^dimensions: "),
     ("/v1/messages", r"^messages(\[\d+\])?(\.content|: has no|: ends with)|^tools|^agent: "),
     ("/v1/messages", r"^message\.|^model: longer|^tool_choice\.name|^messages\."),
     # Here too, a number such as 3.0 is an integer of JSON Schema.

@@ -1,11 +1,12 @@
-//! The OpenAI API: parses requests and writes answers in the chat and responses forms, and decides
-//! where a conversation continues.
+//! The OpenAI API: parses requests and writes answers in the chat and responses forms, decides
+//! where a conversation continues, and writes vectors of texts.
 
 mod answer;
 mod chat;
 mod chat_stream;
 mod continuation;
 mod conversation;
+mod embeddings;
 mod fields;
 mod responses;
 mod responses_stream;
@@ -18,6 +19,7 @@ pub use chat::{chat_answer, chat_options, fault, parse_chat};
 pub use chat_stream::ChatStream;
 pub use continuation::{Decision, KnownMessage, Next, branch_name, decide, fresh_name};
 pub use conversation::{Conversation, RequestedAgent};
+pub use embeddings::{EmbeddingsRequest, VectorFormat, embeddings_answer, parse_embeddings};
 pub(crate) use fields::{Fields, checked_tools};
 pub use responses::{parse_responses, responses_answer, responses_options};
 pub use responses_stream::ResponsesStream;

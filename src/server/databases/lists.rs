@@ -132,7 +132,7 @@ pub(super) async fn ledgers(
     }
 }
 
-/// Lists the models of all databases: the chat model, and each agent as a model.
+/// Lists the models of all databases: the chat model, the embedder, and each agent as a model.
 pub(super) async fn models(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
     let told = match of_all(&fleet, request).await {
         Ok(all) => all,
@@ -143,7 +143,7 @@ pub(super) async fn models(State(fleet): State<Arc<Fleet>>, request: Request) ->
         let Value::Array(some) = value["data"].take() else { continue };
         data.extend(some.into_iter().filter(|one| one["id"].is_string()));
     }
-    // Each database's list begins with the same chat model.
+    // Each database's list begins with the same chat model and embedder.
     let mut seen = std::collections::HashSet::new();
     data.retain(|one| seen.insert(one["id"].as_str().unwrap_or_default().to_owned()));
     json_answer(StatusCode::OK, &json!({"object": "list", "data": data}))

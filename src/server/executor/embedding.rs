@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::executor::Executor;
 use crate::models::{Embedders, Kind};
 use vctx_base::clock;
 use vctx_base::metric;
@@ -113,6 +114,34 @@ pub(super) async fn alone(
             Ok(Vec::new())
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Number of texts of a request that are embedded before other calls get their turn.
+const EMBED_SLICE_TEXTS: usize = 64;
+
+impl Executor {
+    /// Returns the fingerprint of the configured embedder.
+    pub fn embedder(&self) -> &Fingerprint {
+        self.kernel.embedders.fingerprint()
+    }
+
+    /// Returns one vector for each text of a caller, made by the configured embedder. The texts
+    /// belong to no agent.
+    pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>> {
+        let (embedder, begun) = (self.kernel.embedders.configured(), clock::now());
+        let mut vectors = Vec::with_capacity(texts.len());
+        for slice in texts.chunks(EMBED_SLICE_TEXTS) {
+            let made = embedder.embed(slice, Kind::Passage).await;
+            if made.is_err() {
+                metrics::counter!(metric::EMBEDDER_FAILURES, "of" => "caller").increment(1);
+            }
+            vectors.extend(made?);
+            // The lexical embedder never waits.
+            tokio::task::yield_now().await;
+        }
+        metrics::histogram!(metric::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
+        Ok(vectors)
     }
 }
 

@@ -75,7 +75,7 @@ fn weighed(bytes: &[u8]) -> Result<JsonWeight> {
 }
 
 /// Enlarges the room of a body to the given number of bytes.
-async fn grow(room: &mut Room, bytes: u64) -> Result<()> {
+pub(super) async fn grow(room: &mut Room, bytes: u64) -> Result<()> {
     if BODIES.grow(room, bytes, Duration::from_millis(BODY_ROOM_MS_MAX)).await {
         return Ok(());
     }

@@ -190,6 +190,7 @@ fn openai_routes(bodies: &Bodies) -> Vec<Route> {
     let chat = bodies.of_form("chat", &chat_further);
     let responses = bodies.of_form("responses", &responses_further);
     let answers = Answers { openai: true, stream: true, ..Answers::default() };
+    let whole = Answers { stream: false, ..answers };
     let agent =
         json!({"type": "string", "description": "the agent, if neither path nor model names one"});
     let chat_summary = "Answer a conversation in the chat format; the client sends the whole history each time, and the server finds the new messages";
@@ -215,12 +216,20 @@ fn openai_routes(bodies: &Bodies) -> Vec<Route> {
         .body(responses)
         .answers(answers),
         Route::new(
+            Method::POST,
+            "/v1/embeddings",
+            "Vectors of texts, made by the server's embedder; nothing is stored",
+            openai::embeddings,
+        )
+        .body(bodies.of_form("embeddings", &[]))
+        .answers(whole),
+        Route::new(
             Method::GET,
             "/v1/models",
-            "The model of the server, and each agent as a model",
+            "The model of the server, its embedder, and each agent as a model",
             openai::models,
         )
-        .answers(Answers { stream: false, ..answers }),
+        .answers(whole),
     ]
 }
 

@@ -145,15 +145,17 @@ async fn counted(caller: &Caller, body: Body, form: Form) -> Result<Response> {
     Ok(response)
 }
 
-/// Lists this server's chat model, and the first [`AGENTS_PAGE`] agents as models, because the
-/// OpenAI API has no further pages of this list.
+/// Lists this server's chat model, its embedder, and the first [`AGENTS_PAGE`] agents as models,
+/// because the OpenAI API has no further pages of this list.
 pub(in crate::http) async fn models(caller: Caller) -> Response {
     let listed = caller.executor().agents(&caller.principal, None, "", Some(AGENTS_PAGE.1)).await;
     let listed = listed.map(|listed| {
         let agents = listed["agents"].as_array().cloned().unwrap_or_default();
         let agents = agents.iter().filter_map(|agent| agent["agent"].as_str());
         let model = caller.front.processor.model_name().map(str::to_owned);
-        let ids = model.into_iter().chain(agents.map(|agent| format!("vctx/{agent}")));
+        let embedder = caller.executor().embedder().model_id.clone();
+        let ids = model.into_iter().chain([embedder]);
+        let ids = ids.chain(agents.map(|agent| format!("vctx/{agent}")));
         let shown = |id| json!({"id": id, "object": "model", "created": 0, "owned_by": "vctx"});
         json!({"object": "list", "data": ids.map(shown).collect::<Vec<Value>>()})
     });
@@ -283,6 +285,11 @@ async fn answer(
     };
     response.headers_mut().insert(AGENT, agent);
     Ok(response)
+}
+
+/// Returns an error in OpenAI's format.
+pub(super) fn refused_openai(error: &Error) -> Response {
+    refused(error, Form::Responses)
 }
 
 /// Returns an error in the JSON format of the request's API.
