@@ -7,6 +7,7 @@ use vctx_core::openai::{Answer, Ending, Head};
 
 mod answer;
 mod chat;
+mod compaction;
 mod continuation;
 mod conversation;
 mod embeddings;

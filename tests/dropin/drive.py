@@ -97,6 +97,24 @@ def responses(vctx):
     print("responses ok")
 
 
+def compacted(vctx):
+    """A conversation that is compacted by its history and by its last answer, and continues from each compaction."""
+    answer = vctx.responses.create(model="vctx/compact", instructions="Be brief.", input="one")
+    history = [{"role": "user", "content": "one"}, *answer.output]
+    for turn, by_history in enumerate([True, False]):
+        by = {"input": history} if by_history else {"previous_response_id": answer.id}
+        compaction = vctx.responses.compact(model="vctx/compact", **by)
+        kinds = [item.type for item in compaction.output]
+        assert compaction.object == "response.compaction" and kinds == ["message"] * (turn + 1) + ["compaction"], compaction
+        assert compaction.usage.total_tokens == 0, compaction.usage
+        said = f"after compaction {turn}"
+        kept = [item.model_dump(exclude_unset=True, warnings=False) for item in compaction.output]
+        answer = vctx.responses.create(model="vctx/compact", input=[*kept, {"role": "user", "content": said}])
+        assert answer.output_text == f"You said: {said}", answer
+        assert answer.model_extra["vctx"] == {"agent": "compact"}, answer.model_extra
+    print("compacted ok")
+
+
 def embedded(vctx):
     """Vectors as lists of floats, which the package asks for in Base64, and as it is told to."""
     model = [model.id for model in vctx.models.list() if not model.id.startswith("vctx/")][1]
@@ -162,6 +180,7 @@ def main():
     tools(vctx)
     cancelled(vctx)
     responses(vctx)
+    compacted(vctx)
     embedded(vctx)
     refused(vctx)
     models(vctx)

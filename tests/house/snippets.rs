@@ -18,6 +18,11 @@ const UNREAD: &[(&str, &str, &str)] = &[
     ("docs/how-to/openai-client.md", "import httpx2", "tests/dropin/drive.py runs such a client"),
     (
         "docs/how-to/openai-client.md",
+        "import agents",
+        "tests/dropin/drive_agents.py runs such a client",
+    ),
+    (
+        "docs/how-to/openai-client.md",
         "import OpenAI",
         "clients/typescript/examples run such a client",
     ),

@@ -15,6 +15,7 @@ use crate::talk::{Agent, said};
 use crate::wire::{Answer, Wire};
 
 mod bodies;
+mod compaction;
 mod embeddings;
 mod forms;
 mod messages;

@@ -547,7 +547,7 @@ async fn a_conversation_that_names_nobody_goes_on_where_its_agent_went() {
         return;
     }
     let world = World::begun().await;
-    let answers = ["One.", "Two.", "Three."].map(|text| json!({"text": text}));
+    let answers = ["One.", "Two.", "Three.", "Four."].map(|text| json!({"text": text}));
     let model = Scripted::steps(&world.here, &answers).await;
     let mut tuning = world.tuning();
     tuning.environment.extend(model.tuning(&[]).environment);
@@ -566,9 +566,21 @@ async fn a_conversation_that_names_nobody_goes_on_where_its_agent_went() {
         assert_eq!(*agent.get_or_insert(name.clone()), name);
         moved(&wire, &name, other(&place)).await;
     }
-    let agent = Agent::at(wire.again(), &agent.expect("an agent"));
+    // Its compaction is found there too.
+    let said_item = |m: &Value| json!({"role": m["role"], "content": m["content"]});
+    let items: Vec<Value> = history.iter().map(said_item).collect();
+    let body = json!({"model": "scripted", "input": items}).to_string();
+    let told = wire.call("POST", "/v1/responses/compact", &[], body).await.ok();
+    let mut items = told["output"].as_array().expect("items").clone();
+    items.push(json!({"role": "user", "content": "Fourth?"}));
+    let body = json!({"model": "scripted", "input": items}).to_string();
+    let told = wire.call("POST", "/v1/responses", &[], body).await.ok();
+    let agent = agent.expect("an agent");
+    assert_eq!(told["vctx"]["agent"], agent);
+    let agent = Agent::at(wire.again(), &agent);
     let texts: Vec<String> =
         said(&agent.messages().await).into_iter().map(|(_, text)| text).collect();
-    assert_eq!(texts, ["First?", "One.", "Second?", "Two.", "Third?", "Three."]);
+    let expected = ["First?", "One.", "Second?", "Two.", "Third?", "Three.", "Fourth?", "Four."];
+    assert_eq!(texts, expected);
     in_their_places(&world, &wire).await;
 }

@@ -310,6 +310,8 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             | "/v1/responses"
             | "/v1/agents/{agent}/chat/completions"
             | "/v1/agents/{agent}/responses"
+            | "/v1/responses/compact"
+            | "/v1/agents/{agent}/responses/compact"
             | "/v1/messages"
             | "/v1/agents/{agent}/anthropic/v1/messages"
             | "/v1/messages/count_tokens"

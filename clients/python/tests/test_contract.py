@@ -18,6 +18,8 @@ FOREIGN = frozenset(
         "/v1/responses",
         "/v1/agents/{agent}/chat/completions",
         "/v1/agents/{agent}/responses",
+        "/v1/responses/compact",
+        "/v1/agents/{agent}/responses/compact",
         "/v1/embeddings",
         "/v1/messages",
         "/v1/agents/{agent}/anthropic/v1/messages",

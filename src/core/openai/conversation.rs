@@ -31,11 +31,21 @@ pub struct Conversation {
     pub usage: bool,
     /// The request's field `user`. Conversations of different users never continue each other.
     pub user: Option<String>,
-    /// Digest of the thread position to continue, if the client names a position instead of sending
-    /// all messages.
-    pub previous: Option<String>,
+    /// The thread position to continue, if the client names a position instead of sending all
+    /// messages.
+    pub previous: Option<Previous>,
     /// Fields of the request that the answer repeats.
     pub echo: Map<String, Value>,
+}
+
+/// A thread position that a request continues; the request does not contain the messages up to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// The answer to the message at the position with this digest.
+    AnswerTo(String),
+    /// The message at the position with this digest, up to which a compaction stands for the
+    /// conversation.
+    Compacted(String),
 }
 
 /// The agent that a request names, if any.
@@ -67,9 +77,9 @@ impl Conversation {
     }
 
     /// Moves a system text at the beginning out of the messages, drops messages without content,
-    /// and checks the remaining messages. `list` is the name of the request's field with the
+    /// and checks the number of messages. `list` is the name of the request's field with the
     /// messages; errors contain this name.
-    pub(crate) fn settled(mut self, list: &str) -> Result<Self> {
+    pub(crate) fn tidied(mut self, list: &str) -> Result<Self> {
         if self.model.len() > NAME_BYTES_MAX * 2 {
             return Err(Error::argument(
                 "model",
@@ -87,7 +97,13 @@ impl Conversation {
         if self.said.len() > THREAD_MESSAGES_MAX {
             return Err(Error::argument(list, format!("more than {THREAD_MESSAGES_MAX}")));
         }
-        match self.said.last() {
+        Ok(self)
+    }
+
+    /// Tidies the messages, and checks that the last one can be answered.
+    pub(crate) fn settled(self, list: &str) -> Result<Self> {
+        let tidied = self.tidied(list)?;
+        match tidied.said.last() {
             None => Err(Error::argument(
                 list,
                 "has no message: give at least one message besides the system text",
@@ -95,7 +111,7 @@ impl Conversation {
             Some(last) if last.role == Role::Assistant => {
                 Err(Error::argument(list, "ends with an answer: end it with a message to answer"))
             }
-            Some(_) => Ok(self),
+            Some(_) => Ok(tidied),
         }
     }
 }

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::chat::without_tools;
-use super::conversation::Conversation;
+use super::compaction::Compaction;
+use super::conversation::{Conversation, Previous};
 use super::fields::{Fields, checked_tools, text_of};
 use crate::error::{Error, Result};
 use crate::memory::conversation::{ClientCall, ClientMessage};
@@ -79,13 +80,13 @@ pub fn parse_responses(
     checked_tools(&tools, "function.name", taken)?;
     conversation.tools = tools;
     without_tools(&mut conversation);
-    conversation.said = match fields.take("input") {
+    match fields.take("input") {
         Some(Value::String(text)) if !text.is_empty() => {
-            vec![ClientMessage::text(Role::User, text)]
+            conversation.said = vec![ClientMessage::text(Role::User, text)];
         }
-        Some(Value::Array(items)) => said_in(items)?,
+        Some(Value::Array(items)) => said_in(items, &mut conversation)?,
         _ => return Err(fields.fault("input", "is missing: give a text or a list of items")),
-    };
+    }
     fields.end()?;
     conversation.settled("input")
 }
@@ -107,14 +108,15 @@ fn refuse(fields: &mut Fields) -> Result<()> {
     fields.refuse("context_management", &[], "the server keeps the window within its size")
 }
 
-fn previous(fields: &mut Fields) -> Result<Option<String>> {
+/// Reads the id of the answer that a request continues.
+pub(super) fn previous(fields: &mut Fields) -> Result<Option<Previous>> {
     let Some(id) = fields.text("previous_response_id")? else { return Ok(None) };
     let digest = id.strip_prefix(RESPONSE).filter(|digest| {
         digest.len() == DIGEST_DIGITS && digest.bytes().all(|b| b.is_ascii_hexdigit())
     });
     let why = "is not the id of an answer of this server";
     digest
-        .map(|digest| Some(digest.to_owned()))
+        .map(|digest| Some(Previous::AnswerTo(digest.to_owned())))
         .ok_or_else(|| fields.fault("previous_response_id", why))
 }
 
@@ -183,14 +185,17 @@ fn tool_of((number, tool): (usize, Value)) -> Result<Value> {
     Ok(json!({"type": "function", "function": function}))
 }
 
-/// Converts a list of items to messages. A function call is added to the preceding message if that
-/// message is the assistant's. Reasoning items are dropped.
-fn said_in(items: Vec<Value>) -> Result<Vec<ClientMessage>> {
-    let mut said: Vec<ClientMessage> = Vec::with_capacity(items.len());
+/// Converts a list of items to the messages of a conversation. A function call is added to the
+/// preceding message if that message is the assistant's. Reasoning items are dropped. A compaction
+/// names the position that the conversation continues.
+pub(super) fn said_in(items: Vec<Value>, conversation: &mut Conversation) -> Result<()> {
+    // The item of each message.
+    let mut places: Vec<usize> = Vec::with_capacity(items.len());
     for (number, item) in items.into_iter().enumerate() {
         let mut fields = Fields::of(item, &format!("input[{number}]"))?;
         let kind = fields.text("type")?.unwrap_or_else(|| "message".into());
         fields.ignore(&["id", "status", "phase"]);
+        let said = &mut conversation.said;
         match kind.as_str() {
             "message" => said.push(message_of(&mut fields)?),
             "function_call" => {
@@ -216,15 +221,54 @@ fn said_in(items: Vec<Value>) -> Result<Vec<ClientMessage>> {
                 let text = text_of(output, &[("input_text", "text")], &fields.full_name("output"))?;
                 said.push(ClientMessage { call_id, ..ClientMessage::text(Role::Tool, text) });
             }
+            "compaction" => {
+                continue_compacted(&mut fields, conversation, &places)?;
+                places.truncate(conversation.said.len());
+            }
             "reasoning" => continue,
             _ => {
-                let why = "items of this kind are not accepted: use message, function_call or function_call_output";
+                let why = "items of this kind are not accepted: use message, function_call, function_call_output or compaction";
                 return Err(fields.fault("type", why));
             }
         }
         fields.end()?;
+        places.resize(conversation.said.len(), number);
     }
-    Ok(said)
+    Ok(())
+}
+
+/// Reads a compaction, which stands for the messages before it. Of these, only a system text at the
+/// beginning remains. `places` has the item of each message.
+fn continue_compacted(
+    fields: &mut Fields,
+    conversation: &mut Conversation,
+    places: &[usize],
+) -> Result<()> {
+    match conversation.previous {
+        None => {}
+        Some(Previous::AnswerTo(_)) => {
+            let why =
+                "cannot come with previous_response_id, which names another position: give one";
+            return Err(fields.fault("type", why));
+        }
+        Some(Previous::Compacted(_)) => {
+            return Err(fields.fault("type", "is the second compaction: send only the last one"));
+        }
+    }
+    fields.ignore(&["created_by"]);
+    let content = fields.required("encrypted_content")?;
+    let foreign = "is no compaction of this server: send the history instead";
+    let compaction =
+        Compaction::parse(&content).ok_or_else(|| fields.fault("encrypted_content", foreign))?;
+    let said = &mut conversation.said;
+    let system = usize::from(said.first().is_some_and(|first| first.role == Role::System));
+    if let Some(at) = compaction.first_foreign(&said[system..]) {
+        let why = "comes before a compaction that did not repeat it: send it after the compaction, or leave it out";
+        return Err(Error::argument(&format!("input[{}]", places[system + at]), why));
+    }
+    said.truncate(system);
+    conversation.previous = Some(Previous::Compacted(compaction.thread));
+    Ok(())
 }
 
 fn message_of(fields: &mut Fields) -> Result<ClientMessage> {

@@ -78,6 +78,7 @@ impl Fleet {
             .route("/v1/agents/{agent}/{*rest}", any(below_agent))
             .route("/v1/chat/completions", post(conversation))
             .route("/v1/responses", post(conversation))
+            .route("/v1/responses/compact", post(conversation))
             .route("/v1/messages", post(conversation))
             .fallback(at_home)
             .method_not_allowed_fallback(at_home)

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 
 /// The rules: `limits` by name, and for each operation or tool the limits of its attributes. The
-/// bodies `chat`, `responses`, `embeddings` and `messages` are whole schemas, because the server has
-/// no types for them.
+/// bodies `chat`, `responses`, `compact`, `embeddings` and `messages` are whole schemas, because
+/// the server has no types for them.
 const BODIES: &str = include_str!("bodies.json");
 
 /// The rules on request bodies.

@@ -189,12 +189,14 @@ fn openai_routes(bodies: &Bodies) -> Vec<Route> {
     let (chat_further, responses_further) = (chat_options(), responses_options());
     let chat = bodies.of_form("chat", &chat_further);
     let responses = bodies.of_form("responses", &responses_further);
+    let compact = bodies.of_form("compact", &[]);
     let answers = Answers { openai: true, stream: true, ..Answers::default() };
     let whole = Answers { stream: false, ..answers };
     let agent =
         json!({"type": "string", "description": "the agent, if neither path nor model names one"});
     let chat_summary = "Answer a conversation in the chat format; the client sends the whole history each time, and the server finds the new messages";
     let responses_summary = "Answer a conversation in the responses format; the client sends the whole history, or the new messages and the id of the last answer";
+    let compact_summary = "Make an item that stands for a conversation which the memory already has, for clients that shorten their history; nothing is written, and no model is asked";
     vec![
         Route::new(Method::POST, "/v1/chat/completions", chat_summary, openai::chat)
             .body(chat.clone())
@@ -215,6 +217,18 @@ fn openai_routes(bodies: &Bodies) -> Vec<Route> {
         )
         .body(responses)
         .answers(answers),
+        Route::new(Method::POST, "/v1/responses/compact", compact_summary, openai::compact)
+            .body(compact.clone())
+            .header(openai::AGENT, agent)
+            .answers(whole),
+        Route::new(
+            Method::POST,
+            "/v1/agents/{agent}/responses/compact",
+            compact_summary,
+            openai::compact,
+        )
+        .body(compact)
+        .answers(whole),
         Route::new(
             Method::POST,
             "/v1/embeddings",

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use vctx_core::error::Result;
 use vctx_core::memory::conversation::ClientMessage;
 use vctx_core::memory::message::Role;
-use vctx_core::openai::{Conversation, Ending, parse_chat, parse_responses, responses_answer};
+use vctx_core::openai::{
+    Conversation, Ending, Previous, parse_chat, parse_responses, responses_answer,
+};
 
 use super::{answer, call};
 
@@ -61,7 +63,7 @@ fn options_and_tools_take_the_form_of_chat() {
             json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}, "strict": true}})
         ]
     );
-    assert_eq!(found.previous, Some("a".repeat(64)));
+    assert_eq!(found.previous, Some(Previous::AnswerTo("a".repeat(64))));
     assert_eq!(found.said, [ClientMessage::text(Role::User, "hi")]);
 }
 

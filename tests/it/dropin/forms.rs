@@ -143,6 +143,7 @@ async fn the_openai_package_holds_a_conversation_of_four_hundred_turns() {
         "cancelled ok",
         "tools ok",
         "responses ok",
+        "compacted ok",
         "embedded ok",
         "refused ok",
         "models ok",

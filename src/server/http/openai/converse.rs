@@ -1,6 +1,7 @@
 //! Stores a client's conversation in an agent: finds its known messages, creates a missing agent or
 //! a branch, and appends the new messages.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -13,14 +14,16 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::conversation::{ClientCall, ThreadPosition, after, beginning, places};
 use vctx_core::memory::message::{Message, Role};
 use vctx_core::openai::{
-    Conversation, Decision, KnownMessage, Next, RequestedAgent, Sight, Visible, branch_name,
-    decide, fresh_name, visible,
+    Conversation, Decision, KnownMessage, Next, Previous, RequestedAgent, Sight, Visible,
+    branch_name, decide, fresh_name, visible,
 };
 use vctx_core::tools::{AppendFifo, Call, NewAgent, PatchAgent, Tool, decode_as};
 use vctx_core::trust::Principal;
 
 /// Maximum number of messages of a run from which an answer is built.
 const THREAD_ANSWER_ROWS: u64 = 1_000;
+/// Maximum number of branches between an agent and the agent that a request names.
+const THREAD_BRANCHES_MAX: usize = 64;
 /// Maximum number of attempts to store a request while other callers write to the agent.
 const THREAD_TRIES_MAX: usize = 64;
 
@@ -123,19 +126,22 @@ impl Converse<'_> {
             let beginning = beginning(tenant, uid, agent, self.conversation.user.as_deref());
             return Ok((places(&beginning, said), 0));
         };
-        let asked = ThreadPosition { thread: previous.clone(), follows: String::new() };
-        let found = self.executor.threads(self.principal, &[asked], "", None).await?;
+        let thread = match previous {
+            Previous::AnswerTo(thread) | Previous::Compacted(thread) => thread.clone(),
+        };
+        let asked = ThreadPosition { thread, follows: String::new() };
+        let found = self.known_rows(std::slice::from_ref(&asked), "").await?;
         let oldest = found.into_iter().min_by(|a, b| a.row.key.cmp(&b.row.key));
-        let answer = oldest
-            .and_then(|found| found.row.next.into_iter().find(|next| next.role == Role::Assistant));
-        let unknown = || {
-            let text = "this server knows no answer with that id: send the whole history as input";
-            Error::argument("previous_response_id", text)
+        let base = match previous {
+            Previous::AnswerTo(thread) => {
+                let next = oldest.into_iter().flat_map(|found| found.row.next);
+                let answer = next.into_iter().find(|next| next.role == Role::Assistant);
+                let follows = thread.clone();
+                answer.map(|answer| ThreadPosition { thread: answer.thread, follows })
+            }
+            Previous::Compacted(_) => oldest.map(|_| asked),
         };
-        let base = ThreadPosition {
-            thread: answer.ok_or_else(unknown)?.thread,
-            follows: previous.clone(),
-        };
+        let base = base.ok_or_else(|| unknown(previous))?;
         let mut all = places(&base.thread, said);
         all.insert(0, base);
         Ok((all, 1))
@@ -150,18 +156,80 @@ impl Converse<'_> {
             Err(error) => return Err(error),
         };
         let system = self.conversation.system.as_deref().unwrap_or_default();
-        let rows = self.executor.threads(self.principal, &all, system, None).await?;
+        let rows = self.known_rows(&all, system).await?;
         Ok(rows.iter().map(|placed| placed.row.at + 1).max().unwrap_or(0))
+    }
+
+    /// Finds the newest known position. If the request names both an agent and a position, only
+    /// this agent and its branches are searched, since the position could be another agent's.
+    async fn known_rows(&self, all: &[ThreadPosition], system: &str) -> Result<Vec<Placed>> {
+        let mut rows = self.executor.threads(self.principal, all, system, None).await?;
+        if let (Some(named), Some(_)) = (&self.requested.agent, &self.conversation.previous) {
+            let found = std::mem::take(&mut rows);
+            for row in found {
+                if self.is_branch_of(named, &row.agent).await? {
+                    rows.push(row);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Whether an agent is the named agent, or a branch of it.
+    async fn is_branch_of(&self, named: &str, agent: &str) -> Result<bool> {
+        let mut at = agent.to_owned();
+        for _ in 0..THREAD_BRANCHES_MAX {
+            if at == named {
+                return Ok(true);
+            }
+            let parent = match self.executor.peek(self.principal, &at, "").await {
+                Ok((core, _)) => core.branch.as_ref().map(|branch| branch.parent.clone()),
+                Err(error) if matches!(error.code, Code::AgentNotFound | Code::AgentElsewhere) => {
+                    None
+                }
+                Err(error) => return Err(error),
+            };
+            match parent {
+                Some(parent) => at = parent,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the thread position of the conversation's last message, and the agent and the
+    /// message at this position. Refuses a conversation that is not completely stored.
+    pub(super) async fn last_known(&self) -> Result<(ThreadPosition, Placed)> {
+        let (all, base) = self.positions().await?;
+        let rows = self.known_rows(&all, "").await?;
+        let newest = rows.into_iter().max_by_key(|row| (row.row.at, Reverse(row.row.key.clone())));
+        let total = all.len();
+        match newest {
+            Some(found) if found.row.at + 1 == total => {
+                let last = all.into_iter().next_back().expect("a conversation has a message");
+                Ok((last, found))
+            }
+            newest => {
+                let known = newest.map_or(0, |found| found.row.at + 1).saturating_sub(base);
+                let text = format!(
+                    "{known} of its {} messages are in the memory: send the conversation to /v1/responses first, for the same agent and user",
+                    total - base
+                );
+                Err(Error::argument("input", text))
+            }
+        }
     }
 
     async fn look_up(&self, all: &[ThreadPosition], base: usize) -> Result<LookUp> {
         let conversation = self.conversation;
         let system = conversation.system.as_deref().unwrap_or_default();
-        let rows = self.executor.threads(self.principal, all, system, None).await?;
+        let rows = self.known_rows(all, system).await?;
         let found: Vec<KnownMessage> = rows.iter().map(found).collect();
         let first_answer = conversation.said.iter().position(|seen| seen.role == Role::Assistant);
         let answered = if base > 0 { 0 } else { first_answer.unwrap_or(all.len()) };
-        let decision = decide(&found, all.len(), answered, self.requested.agent.is_some());
+        // A request that continues a position and has no system text keeps the agent's.
+        let named = self.requested.agent.is_some() || (base > 0 && conversation.system.is_none());
+        let decision = decide(&found, all.len(), answered, named);
         let placed = |found: &KnownMessage| {
             let same = |row: &&Placed| row.row.key == found.key && row.row.at == found.at;
             rows.iter().find(same).cloned()
@@ -251,8 +319,7 @@ impl Converse<'_> {
         let found =
             found.ok_or_else(|| Error::new(Code::Internal, "no message to branch off from"))?;
         if base > 0 {
-            let text = "the conversation already continued after that answer: send the whole history as input";
-            return Err(Error::argument("previous_response_id", text));
+            return Err(continued(self.conversation.previous.as_ref()));
         }
         let last = &all.last().expect("a conversation has a message").thread;
         let system = self.conversation.system.as_deref();
@@ -380,6 +447,35 @@ impl Converse<'_> {
             known: None,
             branch: target.branch,
         })
+    }
+}
+
+/// Returns the error for a request that continues a position which no agent of the request has.
+fn unknown(previous: &Previous) -> Error {
+    match previous {
+        Previous::AnswerTo(_) => {
+            let text = "this server knows no answer with that id: send the whole history as input";
+            Error::argument("previous_response_id", text)
+        }
+        Previous::Compacted(_) => {
+            let text = "this server does not have the conversation of the compaction: send the whole history instead";
+            Error::argument("input", text)
+        }
+    }
+}
+
+/// Returns the error for a request that continues a position after which the conversation has
+/// already continued otherwise.
+fn continued(previous: Option<&Previous>) -> Error {
+    match previous {
+        Some(Previous::Compacted(_)) => {
+            let text = "the conversation already continued after the compaction: send the whole history instead";
+            Error::argument("input", text)
+        }
+        Some(Previous::AnswerTo(_)) | None => {
+            let text = "the conversation already continued after that answer: send the whole history as input";
+            Error::argument("previous_response_id", text)
+        }
     }
 }
 

@@ -91,7 +91,7 @@ impl Deref for HeldConversation {
 /// The request and response header with the agent's name.
 pub(in crate::http) const AGENT: &str = "x-vctx-agent";
 
-type Count = Option<Extension<CountKnown>>;
+pub(super) type Count = Option<Extension<CountKnown>>;
 
 /// Answers a request in the chat format.
 pub(in crate::http) async fn chat(caller: Caller, count: Count, body: Body) -> Response {
@@ -176,7 +176,7 @@ async fn answered(caller: Caller, body: Body, form: Form) -> Result<Response> {
 }
 
 /// Returns the agent that a request names in its path, its model or its header.
-fn requested(caller: &Caller, model: &str) -> Result<RequestedAgent> {
+pub(super) fn requested(caller: &Caller, model: &str) -> Result<RequestedAgent> {
     // If the path names an agent, the header is ignored.
     let agent = Some(caller.agent.as_str()).filter(|agent| !agent.is_empty());
     let header = caller.headers.get(AGENT).map(HeaderValue::to_str).transpose();
