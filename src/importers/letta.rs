@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::plan::{Entry, Plan, day};
 use super::read::{Choice, count, is_empty, json_of, maybe, objects, text, text_of, too_many};
 use vctx_cli::exit::Failure;
+use vctx_core::memory::Labels;
 
 /// Attributes of an agent file that the import reads or reports as skipped.
 const FILE: &[&str] = &[
@@ -261,7 +262,14 @@ fn messages(agent: &Map<String, Value>, place: &str, plan: &mut Plan) -> Result<
             continue;
         }
         let (name, said_at) = (maybe(message, "name"), maybe(message, "created_at"));
-        plan.entry(Entry { what: MESSAGES, role, content, name, said_at });
+        plan.entry(Entry {
+            what: MESSAGES,
+            role,
+            content,
+            name,
+            said_at,
+            labels: Labels::default(),
+        });
     }
     Ok(())
 }

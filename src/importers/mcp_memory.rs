@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::plan::{Entry, Plan};
 use super::read::{Choice, lines_of, text, text_of, too_many};
 use vctx_cli::exit::Failure;
+use vctx_core::memory::Labels;
 
 const OBSERVATIONS: &str = "observations";
 const RELATIONS: &str = "relations";
@@ -43,6 +44,7 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
                     content,
                     name: None,
                     said_at: None,
+                    labels: Labels::default(),
                 }),
                 false => plan.left(what, 1, "twice in the file; imported once"),
             }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::plan::{Entry, Plan};
 use super::read::{Choice, is_empty, json_of, lines_of, maybe, objects, text, text_of, too_many};
 use vctx_cli::exit::Failure;
+use vctx_core::memory::Labels;
 
 /// Attributes of the file that the import reads, or ignores because they do not matter for the
 /// memories.
@@ -100,6 +101,7 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
             content,
             name: None,
             said_at: None,
+            labels: Labels::default(),
         });
     }
     Ok(())
@@ -189,8 +191,21 @@ fn one(
     };
     let name = maybe(memory, "actor_id");
     let said_at = maybe(memory, "created_at");
-    plan.entry(Entry { what: MEMORIES, role, content, name, said_at });
+    plan.entry(Entry { what: MEMORIES, role, content, name, said_at, labels: labels_of(memory) });
     Ok(())
+}
+
+/// Returns the user and the session of a memory, as far as labels can have them.
+fn labels_of(memory: &Map<String, Value>) -> Labels {
+    let fits = |text: &String| {
+        Labels { user: Some(text.clone()), ..Labels::default() }.check("user").is_ok()
+    };
+    let one = |name: &str| maybe(memory, name).filter(fits);
+    Labels {
+        user: one("user_id"),
+        session: one("run_id").or_else(|| one("session_id")),
+        ..Labels::default()
+    }
 }
 
 /// Formats an attribute as `name: value`, with readable lists and objects.
@@ -235,7 +250,21 @@ mod tests {
             let plan = planned(&file, None).unwrap();
             assert_eq!(plan.entries[0].content, "Likes tea", "{file}");
             assert_eq!(plan.entries[0].said_at.as_deref(), Some("2025-01-02T03:04:05"));
+            assert_eq!(plan.entries[0].labels.user.as_deref(), Some("bea"));
         }
+    }
+
+    #[test]
+    fn a_run_is_a_session_and_a_name_that_no_label_can_have_is_none() {
+        let long = "x".repeat(200);
+        let file = format!(
+            r#"[{{"memory": "a", "user_id": "bea", "run_id": "r1"}}, {{"memory": "b", "user_id": "bea", "session_id": "s1"}},
+            {{"memory": "c", "user_id": "bea", "run_id": "{long}"}}]"#
+        );
+        let plan = planned(&file, None).unwrap();
+        let sessions: Vec<Option<&str>> =
+            plan.entries.iter().map(|entry| entry.labels.session.as_deref()).collect();
+        assert_eq!(sessions, [Some("r1"), Some("s1"), None]);
     }
 
     #[test]

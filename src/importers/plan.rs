@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::IMPORT_ITEMS_MAX;
 use vctx_core::limits::{BLOCKS_MAX, DOC_ID_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use vctx_core::memory::Labels;
 use vctx_core::memory::receipt::sha256;
 
 /// Maximum length of a text sent as one document, in bytes. The body of the call stays below
@@ -37,6 +38,7 @@ pub(super) struct Entry {
     pub(super) content: String,
     pub(super) name: Option<String>,
     pub(super) said_at: Option<String>,
+    pub(super) labels: Labels,
 }
 
 /// An archived document to write.

@@ -11,6 +11,7 @@ use super::plan::{Block, Document, Entry, Left, Plan};
 use vctx_cli::exit::Failure;
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX, NewAgent, Problem, Write};
 use vctx_core::limits::{QUERY_BYTES_MAX, RECALL_ENTRIES_MAX};
+use vctx_core::memory::Labels;
 use vctx_core::memory::receipt::sha256;
 
 /// Maximum size of the entries sent in one call, in bytes of JSON.
@@ -374,6 +375,9 @@ fn row(entry: &Entry) -> Value {
             row.insert(name.into(), value.as_str().into());
         }
     }
+    if entry.labels != Labels::default() {
+        row.insert("labels".into(), json!(entry.labels));
+    }
     Value::Object(row)
 }
 
@@ -414,7 +418,14 @@ mod tests {
     use super::*;
 
     fn entry(content: &str) -> Entry {
-        Entry { what: "messages", role: "user", content: content.into(), name: None, said_at: None }
+        Entry {
+            what: "messages",
+            role: "user",
+            content: content.into(),
+            name: None,
+            said_at: None,
+            labels: Labels::default(),
+        }
     }
 
     #[test]
