@@ -129,10 +129,15 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             "/v1/agents/{agent}" | "/v1/agents/{agent}/context" | "/v1/agents/{agent}/ledger",
         ) => vec![read(path)],
         ("get", "/v1/agents/{agent}/archive") => {
-            let mut asked: Vec<Asked> =
-                ["", "?texts=true&limit=100", "?reverse=true&limit=1", "?originals=true"]
-                    .map(|query| read(format!("{path}{query}")))
-                    .into();
+            let mut asked: Vec<Asked> = [
+                "",
+                "?texts=true&limit=100",
+                "?reverse=true&limit=1",
+                "?originals=true",
+                "?tokens=true",
+            ]
+            .map(|query| read(format!("{path}{query}")))
+            .into();
             let named = |query: &str| read(format!("{path}?{query}={}", names.doc_id));
             asked.extend(["prefix", "texts=true&prefix", "after"].map(named));
             asked

@@ -196,3 +196,25 @@ async fn documents_in_quarantine_are_shown_only_as_originals() {
     let original = agent.wire.get(&format!("{path}?originals=true")).await.ok().to_string();
     assert!(original.contains(bad), "{original}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_tells_the_tokens_of_documents_on_request() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let agent = Agent::create(home.wire("vctx.sock"), "ada", 32_768, "Be brief.").await;
+    let [low, high] =
+        ["Low tide is at seven.", "High tide is at one, and the ferry leaves at ebb."];
+    for (name, chunks) in [("a", &[low][..]), ("b", &[high]), ("both", &[low, high])] {
+        let chunks: Vec<String> = chunks.iter().map(|chunk| (*chunk).to_owned()).collect();
+        ingest(&agent, name, &chunks).await;
+    }
+    let plain = listed(&agent, &[("limit", "2")]).await;
+    assert!(plain.iter().all(|document| document["tokens"].is_null()), "{plain:?}");
+    let counted = listed(&agent, &[("limit", "2"), ("tokens", "true")]).await;
+    let tokens: Vec<u64> =
+        counted.iter().map(|document| document["tokens"].as_u64().expect("tokens")).collect();
+    assert!(tokens[0] > 0 && tokens[1] > tokens[0], "{tokens:?}");
+    assert_eq!(tokens[2], tokens[0] + tokens[1]);
+    let path = format!("{}/archive?tokens=true&limit=101", agent.path());
+    agent.wire.get(&path).await.refused(400, "INVALID_ARGUMENT");
+}

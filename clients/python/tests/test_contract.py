@@ -163,6 +163,7 @@ class Contract(unittest.TestCase):
         whole = ada.document("tides.md")
         self.assertEqual([row["text"] for row in whole["passages"] or []], chunks)
         self.assertEqual([row["passages"] for row in ada.all_documents(texts=True)], [whole["passages"]])
+        self.assertGreater(ada.documents(tokens=True)["documents"][0]["tokens"], 0)
         below = ada.search_archival("ferry", filter={"doc_id_prefix": "ti", "labels": {"tags": ["tide"]}})
         self.assertEqual(len(below["result"]["results"]), 2)
         self.assertEqual(ada.delete_document("tides.md")["result"]["replaced"], 2)

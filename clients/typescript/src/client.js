@@ -463,9 +463,9 @@ export class Agent {
     return this.call("ingest_archival", { doc_id: docId, ...rest }, write);
   }
 
-  /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
-  documents({ prefix, start, limit, reverse, texts, originals = true } = {}) {
-    return this.#get("archive", { prefix, after: start, limit, reverse, texts, originals });
+  /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page, and with `tokens` the number of their tokens. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
+  documents({ prefix, start, limit, reverse, texts, tokens, originals = true } = {}) {
+    return this.#get("archive", { prefix, after: start, limit, reverse, texts, tokens, originals });
   }
 
   /** All documents whose names begin with a text, page after page. @param {t.DocumentsPage} [how] @returns {AsyncGenerator<t.Document, void>} */

@@ -129,6 +129,7 @@ test("every path is driven", async () => {
   assert.deepEqual(traced.map((row) => row.text), ["The ferry leaves at ebb.", "At ebb."]);
   assert.equal((await ada.trace(passage.id, { follow: ["cited_by", "links"] })).entries.length, 3);
   const named = await ada.documents({ prefix: "tides", texts: true });
+  assert.ok((await ada.documents({ tokens: true })).documents[0].tokens > 0);
   assert.deepEqual(named.documents[0].labels, { tags: ["tide"] });
   const whole = await ada.document("tides.md");
   assert.deepEqual(whole.passages.map((row) => row.text), chunks);

@@ -150,7 +150,7 @@ export declare class Agent {
     searchArchival(asked: string | t.ArchiveSearch, how?: t.ArchiveSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
     /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     ingestArchival(docId: string, what: string | t.Ingest, write?: t.Write): Promise<t.Answer<t.Ingested>>;
-    /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
+    /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page, and with `tokens` the number of their tokens. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
     documents({ prefix, start, limit, reverse, texts, originals }?: t.DocumentsPage): Promise<t.Documents>;
     /** All documents whose names begin with a text, page after page. @param {t.DocumentsPage} [how] @returns {AsyncGenerator<t.Document, void>} */
     allDocuments(how?: t.DocumentsPage): AsyncGenerator<t.Document, void>;

@@ -230,6 +230,7 @@ export interface DocumentsPage {
   limit?: number;
   reverse?: boolean;
   texts?: boolean;
+  tokens?: boolean;
   originals?: boolean;
 }
 
@@ -243,6 +244,7 @@ export interface Document {
   created_at: string;
   updated_at: string;
   passages?: { chunk_id: string | null; index: number; text: string; [more: string]: unknown }[] | null;
+  tokens?: number;
   next_index?: number | null;
 }
 

@@ -24,6 +24,8 @@ pub struct DocumentsPage {
     pub limit: Option<u64>,
     /// Whether each document has its chunks.
     pub texts: bool,
+    /// Whether each document has the number of tokens of its chunks.
+    pub tokens: bool,
 }
 
 impl Executor {
@@ -65,7 +67,7 @@ impl Executor {
         originals: bool,
     ) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let bounds = if page.texts { DOCUMENT_TEXTS_PAGE } else { DOCUMENTS_PAGE };
+        let bounds = if page.texts || page.tokens { DOCUMENT_TEXTS_PAGE } else { DOCUMENTS_PAGE };
         let limit = page_limit(page.limit, bounds)?;
         check_part("prefix", &page.named.prefix)?;
         check_part("after", &page.named.after)?;
@@ -80,10 +82,17 @@ impl Executor {
         let is_full = manifests.len() as u64 > limit;
         manifests.truncate(limit as usize);
         let shown = Presentation { core: &core, taint: self.taint, originals };
-        let documents: Vec<Map<String, Value>> = match page.texts {
+        let mut documents: Vec<Map<String, Value>> = match page.texts {
             true => self.with_texts(&scope, &shown, &manifests).await?,
             false => manifests.iter().map(|manifest| shown.document(manifest)).collect(),
         };
+        if page.tokens {
+            let manifests = &manifests[..documents.len()];
+            let read = |ro| store::document_tokens(ro, &scope, manifests);
+            for (document, tokens) in documents.iter_mut().zip(self.kernel.read(read).await?) {
+                document.insert("tokens".into(), tokens.into());
+            }
+        }
         let has_more = is_full || documents.len() < manifests.len();
         let last = documents.len().checked_sub(1).filter(|_| has_more);
         let next = last.map(|last| manifests[last].doc_id.as_str());

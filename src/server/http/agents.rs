@@ -81,15 +81,15 @@ pub(super) async fn document(caller: Caller) -> Result<Value> {
 }
 
 pub(super) async fn documents(caller: Caller) -> Result<Value> {
-    let query = caller.query("prefix, after, limit, reverse, texts and originals")?;
+    let query = caller.query("prefix, after, limit, reverse, texts, tokens and originals")?;
     let text = |name| query.text(name).unwrap_or_default().to_owned();
     let named = NamedDocuments {
         prefix: text("prefix"),
         after: text("after"),
         reverse: flag(&query, "reverse")?,
     };
-    let page =
-        DocumentsPage { named, limit: query.number("limit")?, texts: flag(&query, "texts")? };
+    let (texts, tokens) = (flag(&query, "texts")?, flag(&query, "tokens")?);
+    let page = DocumentsPage { named, limit: query.number("limit")?, texts, tokens };
     let originals = flag(&query, "originals")?;
     caller.executor().documents(&caller.principal, &caller.agent, &page, originals).await
 }

@@ -86,6 +86,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .limit(bounded((DOCUMENTS_PAGE.0, 1, DOCUMENTS_PAGE.1)))
             .query("reverse", "whether the names come in reverse order", json!({"type": "boolean"}))
             .query("texts", "whether each document has its passages; then the limit is at most 100", json!({"type": "boolean"}))
+            .query("tokens", "whether each document has the number of tokens of its passages; then the limit is at most 100", json!({"type": "boolean"}))
             .query("originals", ORIGINALS, json!({"type": "boolean"})),
         Route::read("/v1/agents/{agent}/archive/{doc_id}", "A document of the archive with its passages, in their order", agents::document)
             .query("from_index", "first passage of the page, counted from 0", json!({"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0}))

@@ -14,6 +14,7 @@ queries! {
     LIST = "document_list",
     LIST_BACK = "document_list_back",
     TEXTS = "document_texts",
+    TOKENS = "document_tokens",
 }
 
 /// A character that sorts after all other characters, in the order of ArangoDB's indexes as in the
@@ -81,4 +82,11 @@ pub async fn document_texts(
         .map(|manifest| json!({"doc_id": manifest.doc_id, "revision": manifest.revision}))
         .collect();
     ro.rows(TEXTS, binds!(scope; documents, chunks_max)).await
+}
+
+/// Returns the tokens of all chunks of each document, in the encoding that the agent had at the
+/// ingest.
+pub async fn document_tokens(ro: &Ro, scope: &Scope, documents: &[Manifest]) -> Result<Vec<u64>> {
+    let names: Vec<&str> = documents.iter().map(|manifest| manifest.doc_id.as_str()).collect();
+    ro.rows(TOKENS, binds!(scope; names)).await
 }

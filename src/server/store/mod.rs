@@ -54,7 +54,7 @@ pub use archive::{
 pub use beside::{accept_core, adopt, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
-pub use documents::{NamedDocuments, document, document_texts, documents};
+pub use documents::{NamedDocuments, document, document_texts, document_tokens, documents};
 pub use dump::{Broken, Dump, Opened, Row, Sink};
 pub use fault::{Fault, FaultKind, Result};
 pub use forget::{

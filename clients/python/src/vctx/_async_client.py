@@ -650,14 +650,15 @@ class AsyncAgent:
         limit: int | None = None,
         reverse: bool | None = None,
         texts: bool | None = None,
+        tokens: bool | None = None,
         originals: bool = True,
     ) -> t.Documents:
         """A page of the archive's documents by name; `start` is `next` of the previous page.
 
-        `prefix` is the beginning of their names. With `texts` each document has its passages, unless they are too long for a page. A
-        server with a quarantine shows names and texts only as `originals`: do not give them to a model.
+        `prefix` is the beginning of their names. With `texts` each document has its passages, unless they are too long for a page, and
+        with `tokens` the number of their tokens. A server with a quarantine shows names and texts only as `originals`: do not give them to a model.
         """
-        flags = {"reverse": flag(reverse), "texts": flag(texts), "originals": flag(originals)}
+        flags = {"reverse": flag(reverse), "texts": flag(texts), "tokens": flag(tokens), "originals": flag(originals)}
         query = {"prefix": prefix, "after": start, "limit": limit, **flags}
         return cast(t.Documents, await self._client._json("GET", with_query(f"{self._path}/archive", query)))
 

@@ -191,6 +191,7 @@ class Document(TypedDict, total=False):
     created_at: str
     updated_at: str
     passages: list[Passage] | None
+    tokens: int
     next_index: int | None
 
 
