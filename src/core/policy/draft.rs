@@ -162,6 +162,9 @@ pub struct Draft<'a> {
     envelope: Map<String, Value>,
     /// Whether the change counts as a search of recall storage.
     searched: bool,
+    /// Number of passages that the change's search of the archive found; `None` for any other
+    /// change.
+    passages_found: Option<usize>,
     intent: Option<Intent>,
     /// The call's effect on the heartbeat chain, as fields of the answer.
     heartbeat: Map<String, Value>,
@@ -191,6 +194,7 @@ impl<'a> Draft<'a> {
             spooled: false,
             envelope: Map::new(),
             searched: false,
+            passages_found: None,
             intent: None,
             heartbeat: Map::new(),
         }

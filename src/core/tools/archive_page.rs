@@ -98,6 +98,7 @@ impl SearchArchival {
         page: ResultPage<'_>,
     ) -> Result<Step, Stop> {
         let mut draft = ctx.draft();
+        draft.count_passages(items.len());
         let answer = page.answer(ctx, &mut draft, &self.query_hash(ctx), items, told);
         let (mut result, mut writes) = (answer.result, answer.keeps);
         if answer.withheld && page.stored.is_none() {
@@ -107,7 +108,8 @@ impl SearchArchival {
             draft.beat(Intent::Continue);
             writes = true;
         }
-        if !writes {
+        // A captured call writes its result.
+        if !writes && ctx.around.capture.is_none() {
             return Ok(Step::Read(result));
         }
         ctx.finish(draft, result)

@@ -11,6 +11,11 @@ use crate::memory::event::{EventType, named};
 use crate::window::{Tokens, tokens};
 
 impl Draft<'_> {
+    /// Sets the audit row's field about the number of passages that a search of the archive found.
+    pub fn count_passages(&mut self, found: usize) {
+        self.passages_found = Some(found);
+    }
+
     /// Updates the core's search counters if the change belongs to a recall search. Returns the
     /// number of texts that were found, or `None` for any other call.
     pub(super) fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
@@ -38,6 +43,11 @@ impl Draft<'_> {
         });
         if let Some(found) = found {
             details["found"] = found.into();
+        }
+        // This field has another name than that of recall storage, whose searches the Conveyance
+        // counts.
+        if let Some(passages) = self.passages_found {
+            details["passages"] = passages.into();
         }
         if let Some((name, told)) = &self.let_in {
             details[*name] = told.clone();
