@@ -473,7 +473,7 @@ impl Client {
             .map_err(|_| Problem::garbled("the answer is not UTF-8".into()))
     }
 
-    async fn get(&self, path: &str) -> Result<Value, Problem> {
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Problem> {
         self.json(Method::GET, path, None, None).await
     }
 
@@ -538,7 +538,7 @@ fn schedule_path(agent: &str, name: &str) -> String {
 
 /// Encodes a name as one path segment: percent-encodes all characters except RFC 3986's unreserved
 /// characters.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

@@ -3,6 +3,7 @@
 
 mod api;
 mod connection;
+mod documents;
 mod exports;
 pub mod paths;
 mod problem;

@@ -29,6 +29,12 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("src/server/executor/prompt.rs", "Tools", "a prompt offers its own"),
     ("src/server/executor/why.rs", "Tools", "they are no message, so no item lists them"),
     ("loadtest/lab/eval/caller.rs", "/tokens/fifo", "it looks whether the queue is empty"),
+    (
+        "loadtest/lab/report/stores.rs",
+        "/tokens/fifo",
+        "it is a store, and has lines beside messages",
+    ),
+    ("loadtest/lab/report/turns.rs", "Tools", "a prompt offers its own"),
     ("loadtest/lab/demo/score.rs", "/tokens/summary", "the summary has a limit of its own"),
     ("loadtest/lab/demo/picture.rs", "/tokens/summary", "a line of progress shows it"),
 ];

@@ -131,21 +131,22 @@ fn count(counts: &mut Vec<(String, u64)>, name: String) {
     }
 }
 
-/// Returns all points, or a selection if there are more than `most` points. The selection contains
-/// the points with the highest and the lowest occupancy of each group of neighbours.
-pub(super) fn thinned(points: &[Point], most: usize) -> Vec<&Point> {
+/// Returns all points with their numbers from 0, or a selection if there are more than `most`
+/// points. The selection contains the points with the highest and the lowest occupancy of each
+/// group of neighbours.
+pub(super) fn thinned(points: &[Point], most: usize) -> Vec<(usize, &Point)> {
     if points.len() <= most || most == 0 {
-        return points.iter().collect();
+        return points.iter().enumerate().collect();
     }
     let run = points.len().div_ceil(most.div_ceil(2));
     let mut kept = Vec::new();
-    for run in points.chunks(run) {
+    for (number, run) in points.chunks(run).enumerate().map(|(at, group)| (at * run, group)) {
         let fullest = run.iter().enumerate().max_by_key(|(_, p)| p.occupancy()).map(|(at, _)| at);
         let emptiest = run.iter().enumerate().min_by_key(|(_, p)| p.occupancy()).map(|(at, _)| at);
         let (Some(a), Some(b)) = (fullest, emptiest) else { continue };
-        kept.push(&run[a.min(b)]);
+        kept.push((number + a.min(b), &run[a.min(b)]));
         if a != b {
-            kept.push(&run[a.max(b)]);
+            kept.push((number + a.max(b), &run[a.max(b)]));
         }
     }
     kept
@@ -193,7 +194,8 @@ mod tests {
             .collect();
         let kept = thinned(&points, 100);
         assert!(kept.len() <= 100 && kept.len() > 50, "{}", kept.len());
-        assert!(kept.iter().any(|p| p.occupancy() == 916));
+        assert!(kept.iter().any(|(number, p)| *number == 501 && p.occupancy() == 916));
+        assert!(kept.iter().all(|(number, p)| std::ptr::eq(&points[*number], *p)));
         assert_eq!(thinned(&points[..5], 100).len(), 5);
     }
 }
