@@ -70,6 +70,7 @@ codes! {
     LedgerContradicted = "LEDGER_CONTRADICTED", 409, "the stored memory is not the one that its ledger describes";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database has vectors of another vector setting";
     AgentForgotten = "AGENT_FORGOTTEN", 410, "the agent was forgotten, and its name is not used again";
+    ChangeUnknown = "CHANGE_UNKNOWN", 410, "the agent has no such change any more";
     PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
     RevisionStale = "REVISION_STALE", 412, "the memory changed since the given revision";
     BodyTooLarge = "BODY_TOO_LARGE", 413, "the body is larger than allowed";

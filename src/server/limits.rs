@@ -106,6 +106,24 @@ pub(crate) const IMPORT_PIECE_MS_MAX: u64 = 30_000;
 pub(crate) const TRANSFER_BYTES_PER_S_MIN: u64 = 256 * 1024;
 /// Longest time of a whole transfer, in milliseconds.
 pub(crate) const TRANSFER_MS_MAX: u64 = 3_600_000;
+/// Maximum number of change feeds of one server. Each has a connection, and at most one request to
+/// the database at a time.
+pub(crate) const FEEDS_MAX: usize = 256;
+/// Maximum number of change feeds of one agent on one server.
+pub(crate) const FEEDS_PER_AGENT_MAX: usize = 32;
+/// Maximum number of changes that a feed reads in one request.
+pub(crate) const FEED_ROWS: u64 = 64;
+/// Pause between two looks of a feed at the database, in milliseconds. A change of the same server
+/// ends the pause; changes of other servers of the database wait until its end.
+pub(crate) const FEED_LOOK_MS: u64 = 1_000;
+/// Time without a message after which a feed sends a comment, in milliseconds, so that the client
+/// knows that the connection works.
+pub(crate) const FEED_ALIVE_MS: u64 = 10_000;
+/// Time after which a feed ends, in milliseconds; the client then continues with a new request. A
+/// client that reads too slowly holds a feed no longer than this.
+pub(crate) const FEED_MS_MAX: u64 = 900_000;
+/// Pause before a client continues a feed that has ended, in milliseconds, as the feed tells it.
+pub(crate) const FEED_RETRY_MS: u64 = 500;
 /// Maximum length of a database answer, in bytes.
 pub(crate) const STORE_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 }

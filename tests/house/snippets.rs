@@ -15,6 +15,11 @@ const UNREAD: &[(&str, &str, &str)] = &[
         "POST /v1/",
         "requests and answers in outline; the tour runs them",
     ),
+    (
+        "docs/reference/changes.md",
+        "retry: 500",
+        "an answer; tests/it/changes.rs reads such answers",
+    ),
     ("docs/how-to/openai-client.md", "import httpx2", "tests/dropin/drive.py runs such a client"),
     (
         "docs/how-to/openai-client.md",

@@ -2,6 +2,7 @@
 //! no row is lost or in the wrong database.
 
 mod away;
+mod followed;
 mod gone;
 
 use std::collections::{BTreeMap, BTreeSet};

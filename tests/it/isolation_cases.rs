@@ -166,6 +166,9 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ("get", "/v1/agents/{agent}/events") => ["", "?from_ts=2000-01-01&limit=64", "?limit=1000"]
             .map(|query| read(format!("{path}{query}")))
             .into(),
+        ("get", "/v1/agents/{agent}/changes") => ["?wait=false", "?after=0&wait=false"]
+            .map(|query| read(format!("{path}{query}")))
+            .into(),
         ("get", "/v1/agents/{agent}/history") => ["", "?from_version=1&limit=1", "?limit=20"]
             .map(|query| read(format!("{path}{query}")))
             .into(),

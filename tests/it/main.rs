@@ -41,6 +41,7 @@ mod archival_crash;
 mod bad_input;
 mod captured;
 mod cells;
+mod changes;
 mod chaos;
 #[cfg(feature = "full-tests")]
 mod chaos_still;

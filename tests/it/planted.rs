@@ -305,6 +305,7 @@ pub(crate) async fn answers(wire: &Wire, agent: &str) -> Vec<(String, Answer)> {
         let query = match path.rsplit('/').next() {
             Some("trace") => "?from=agent",
             Some("why") => "?turn=1",
+            Some("changes") => "?after=0&wait=false",
             Some("messages" | "events" | "history" | "prompts") => "?limit=200",
             _ => "",
         };
@@ -446,6 +447,19 @@ async fn a_forgotten_text_is_in_no_row_no_answer_no_log_and_no_file() {
     let engine = home.path("data").join("engine");
     arango_embedded::rewrite(&engine, &mut |_| ()).expect("a rewrite");
     assert_eq!(in_files(&home, &planted), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feed_of_changes_shows_no_text_that_was_ever_planted() {
+    let home = Home::new();
+    let (_model, _server) = served(&home).await;
+    let wire = home.wire("vctx.sock");
+    let mut planted = Planted::default();
+    planted.plant(&wire, "ada").await;
+    let feed = wire.get("/v1/agents/ada/changes?after=0&wait=false").await;
+    assert_eq!(feed.status, 200, "{}", feed.text);
+    assert!(feed.text.matches("event: change").count() > 20, "{}", feed.text);
+    planted.assert_none(&feed.text, "the feed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

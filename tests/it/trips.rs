@@ -92,6 +92,8 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("context");
     ada.messages().await;
     line("a page of messages");
+    ada.wire.get(&format!("{}/changes?wait=false", ada.path())).await;
+    line("a change feed, with one look");
     ada.wire.get(&format!("{}/conveyance", ada.path())).await.ok();
     line("the score of a session, with a probe of each tier");
     let record = async |path: &str, body: Value| {

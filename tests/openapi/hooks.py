@@ -95,7 +95,9 @@ def valid_is_taken(ctx, response, case):
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Changes calls after which the agent of all other requests would refuse or wait."""
+    """Changes calls after which the agent of all other requests would refuse or wait, or that wait."""
+    if case.path.endswith("/changes") and (case.query or {}).get("wait") in (None, True, "true"):
+        case.query = {**(case.query or {}), "wait": "false"}
     body = case.body
     if not isinstance(body, dict):
         return

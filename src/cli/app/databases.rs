@@ -62,7 +62,7 @@ pub(super) async fn wait_until_ready(
         };
         let reason = match attempt {
             Ok((executor, self_checks)) => {
-                return Ok(Some(open(server, executor, self_checks, gate)));
+                return Ok(Some(open(server, executor, self_checks, gate, &stopping)));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),
@@ -83,7 +83,13 @@ pub(super) async fn wait_until_ready(
     }
 }
 
-fn open(server: &Server, executor: Executor, self_checks: SelfChecks, gate: &Gate) -> Ready {
+fn open(
+    server: &Server,
+    executor: Executor,
+    self_checks: SelfChecks,
+    gate: &Gate,
+    stopping: &watch::Receiver<bool>,
+) -> Ready {
     let settings = &server.config.store;
     let several = !settings.places.is_empty();
     let executor = executor.at_place(&settings.place, None, several);
@@ -93,6 +99,7 @@ fn open(server: &Server, executor: Executor, self_checks: SelfChecks, gate: &Gat
         Arc::clone(&processor),
         server.tenant(),
         server.config.dropin,
+        stopping.clone(),
     );
     if !several {
         gate.open(router);
@@ -175,6 +182,7 @@ pub(super) async fn keep_database(
         Arc::clone(&processor),
         server.tenant(),
         server.config.dropin,
+        stopping.clone(),
     );
     database.open(Arc::clone(&executor), router);
     tracing::info!(place = database.name(), "a database is ready");

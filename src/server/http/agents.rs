@@ -130,7 +130,7 @@ pub(super) async fn context(caller: Caller) -> Result<Value> {
     caller.executor().context(&caller.principal, &caller.agent, prove).await
 }
 
-fn flag(query: &Query, name: &str) -> Result<bool> {
+pub(super) fn flag(query: &Query, name: &str) -> Result<bool> {
     match query.text(name) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
@@ -168,7 +168,7 @@ pub(super) async fn ledger(caller: Caller) -> Result<Value> {
 }
 
 /// Reads a head of a ledger: number and hash of an entry, with a point between them.
-fn head(text: &str) -> Result<Head> {
+pub(super) fn head(text: &str) -> Result<Head> {
     let is_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let parsed = text.split_once('.').and_then(|(n, hash)| Some((n.parse().ok()?, hash)));
     match parsed.filter(|(n, hash)| *n > 0 && hash.len() == HASH_DIGITS && hash.bytes().all(is_hex))

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
 use super::problem::IntoProblem as _;
@@ -32,6 +32,8 @@ pub(super) struct Front {
     pub(super) in_flight: Arc<Semaphore>,
     /// Permits for the tasks that run calls; a task continues if its client disconnects.
     pub(super) tasks: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Front {
@@ -40,9 +42,11 @@ impl Front {
         processor: Arc<Processor>,
         tenant: String,
         dropin: DropinSettings,
+        stopping: watch::Receiver<bool>,
     ) -> Self {
         let permits = || Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX));
-        Self { executor, processor, dropin, tenant, in_flight: permits(), tasks: permits() }
+        let (in_flight, tasks) = (permits(), permits());
+        Self { executor, processor, dropin, tenant, in_flight, tasks, stopping }
     }
 }
 

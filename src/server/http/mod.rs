@@ -6,6 +6,7 @@ mod agents;
 mod answers;
 mod body;
 mod caller;
+mod changes;
 mod described;
 mod envelope;
 mod exports;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::changes;
 use super::described::Bodies;
 use super::route::{Answers, Route, headers_of};
 use super::routes::{DESCRIPTION, TOOL, routes};
@@ -11,6 +12,8 @@ use vctx_core::tools::{Access, Tool};
 
 /// Media type of lines of JSON.
 const LINES: &str = "application/x-ndjson";
+/// Media type of server-sent events.
+const EVENTS: &str = "text/event-stream";
 
 /// Returns the OpenAPI 3.1 description of the HTTP routes.
 pub fn openapi() -> Value {
@@ -117,10 +120,13 @@ fn operation(
 fn responses(answers: Answers) -> Value {
     let object = json!({"schema": {"type": "object"}});
     let text = json!({"schema": {"type": "string"}});
-    let mut content =
-        if answers.lines { json!({LINES: text}) } else { json!({"application/json": object}) };
+    let mut content = match (answers.lines, answers.feed) {
+        (true, _) => json!({LINES: text}),
+        (_, true) => json!({EVENTS: {"schema": changes::message_schema()}}),
+        _ => json!({"application/json": object}),
+    };
     if answers.stream {
-        content["text/event-stream"] = text.clone();
+        content[EVENTS] = text.clone();
     }
     if answers.told {
         content["text/plain"] = text.clone();

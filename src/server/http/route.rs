@@ -27,6 +27,8 @@ pub(super) struct Answers {
     pub(super) lines: bool,
     /// Whether the answer may be a stream of events.
     pub(super) stream: bool,
+    /// Whether the answer is always a stream of events.
+    pub(super) feed: bool,
     /// Whether the answer may be the text that a model reads.
     pub(super) told: bool,
     /// Whether errors have OpenAI's format.

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
@@ -21,7 +22,7 @@ use super::problem::IntoProblem as _;
 use super::reply::json_answer;
 use super::route::{Answers, Route};
 use super::weights::WEIGHTS;
-use super::{agents, exports, forget, openai, operator, prompts, runs};
+use super::{agents, changes, exports, forget, openai, operator, prompts, runs};
 use crate::agent_loop::Processor;
 use crate::executor::{
     AGENTS_PAGE, EVENTS_PAGE, Executor, MESSAGES_PAGE, SESSIONS_PAGE, SearchUser,
@@ -68,6 +69,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
     let lines = Answers { lines: true, ..Answers::default() };
     let stream = Answers { stream: true, ..Answers::default() };
     let told = Answers { told: true, ..Answers::default() };
+    let feed = Answers { feed: true, ..Answers::default() };
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
             .query("user", "only the agents of this person", bodies.text("short"))
@@ -104,6 +106,11 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
         Route::read("/v1/agents/{agent}/events", "The events of an agent, oldest first: numbers and ids, never text", agents::events)
             .query("from_ts", "`next_ts` of the previous page", json!({"type": "string", "maxLength": agents::MOMENT_BYTES_MAX, "pattern": "^[0-9TZ:.-]*$"}))
             .limit(bounded(EVENTS_PAGE)),
+        Route::new(Method::GET, "/v1/agents/{agent}/changes", "Every change of the memory, as server-sent events: numbers and ids, never text", changes::changes)
+            .query("after", "`at` of the last change that the caller knows, or its number; 0 for all changes; by default, only new changes", json!({"type": "string", "pattern": format!("^(0|[1-9][0-9]{{0,18}}([.][0-9a-f]{{{}}})?)$", agents::HASH_DIGITS)}))
+            .query("wait", "whether the answer continues with new changes", json!({"type": "boolean", "default": true}))
+            .header(changes::LAST_EVENT_ID, json!({"type": "string", "description": "`id` of the last message, instead of `after`", "pattern": format!("^(0|[1-9][0-9]{{0,18}}([.][0-9a-f]{{{}}})?)$", agents::HASH_DIGITS)}))
+            .answers(feed),
         Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context)
             .query("signed", "whether the receipt contains a signed head of the agent's ledger", json!({"type": "boolean"})),
         Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
@@ -306,14 +313,16 @@ fn bounded((usual, least, most): (u64, u64, u64)) -> Value {
     json!({"type": "integer", "minimum": least, "maximum": most, "default": usual})
 }
 
-/// Returns the router of one listener; all its callers belong to one tenant.
+/// Returns the router of one listener; all its callers belong to one tenant. Change feeds end when
+/// `stopping` becomes true.
 pub fn router(
     executor: Arc<Executor>,
     processor: Arc<Processor>,
     tenant: String,
     dropin: DropinSettings,
+    stopping: watch::Receiver<bool>,
 ) -> Router {
-    let front = Arc::new(Front::new(executor, processor, tenant, dropin));
+    let front = Arc::new(Front::new(executor, processor, tenant, dropin, stopping));
     let shed = from_fn_with_state(Arc::clone(&front), shed);
     let mut router = Router::new();
     for route in routes() {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 use super::db::{Rw, binds};
 use super::fault::{Fault, FaultKind, Result};
@@ -59,6 +60,8 @@ pub struct Heads {
     known: Mutex<HashMap<String, KnownHead>>,
     /// What this server trusts, if it signs checkpoints.
     trust: OnceLock<Trust>,
+    /// One signal for each agent that feeds follow.
+    followed: Mutex<HashMap<String, watch::Sender<()>>>,
     /// Whether entries without a code may be right, because an earlier program version wrote them.
     lenient: AtomicBool,
 }
@@ -118,6 +121,23 @@ impl Heads {
         all.entry(scope.key().to_owned()).or_insert(Some(one));
     }
 
+    /// Returns a signal that changes when this server has written an entry to the agent's ledger.
+    /// Returns `None` if there are `most` receivers for the agent already.
+    pub fn follow(&self, scope: &Scope, most: usize) -> Option<watch::Receiver<()>> {
+        let mut followed = self.followed.lock().expect("no holder panics");
+        followed.retain(|_, signal| signal.receiver_count() > 0);
+        let signal = followed.entry(scope.key().to_owned()).or_default();
+        (signal.receiver_count() < most).then(|| signal.subscribe())
+    }
+
+    /// Wakes the feeds that follow the agent.
+    fn wake(&self, scope: &Scope) {
+        let followed = self.followed.lock().expect("no holder panics");
+        if let Some(signal) = followed.get(scope.key()) {
+            signal.send_replace(());
+        }
+    }
+
     /// Adds an entry that this server has written, given by the heads before and after it.
     pub(super) fn written(&self, scope: &Scope, before: Head, after: Head) {
         self.written_with(scope, before, after, None);
@@ -126,6 +146,7 @@ impl Heads {
     /// Adds an entry that this server has written together with a revision of the core, if any.
     pub(super) fn written_with(&self, scope: &Scope, before: Head, after: Head, rev: Option<&str>) {
         self.know(scope, after.clone(), rev);
+        self.wake(scope);
         let mut all = self.unsigned.lock().expect("no holder panics");
         match all.get_mut(scope.key()) {
             Some(Some(known)) => {
@@ -171,6 +192,7 @@ impl Heads {
     /// Notes that the agent was forgotten or has moved away.
     pub fn gone(&self, scope: &Scope) {
         self.drop_known(scope);
+        self.wake(scope);
         self.unsigned.lock().expect("no holder panics").insert(scope.key().to_owned(), None);
     }
 

@@ -9,6 +9,7 @@ mod db;
 mod documents;
 mod dump;
 mod fault;
+mod feed;
 mod forget;
 mod heads;
 mod import;
@@ -57,6 +58,7 @@ pub use db::{Admin, Answer, DatabaseRequest, Ro, Rw, Settings};
 pub use documents::{NamedDocuments, document, document_texts, document_tokens, documents};
 pub use dump::{Broken, Dump, Opened, Row, Sink};
 pub use fault::{Fault, FaultKind, Result};
+pub use feed::{FollowedEntries, FollowedEntry, followed};
 pub use forget::{
     AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, Sought, StoredAnswer,
     calls_between, chunk_ends, derived, due_forgettings, forget_agent, forget_counts, forget_rows,

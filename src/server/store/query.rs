@@ -58,6 +58,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         trace::ALL,
         why::ALL,
         dump::ALL,
+        feed::ALL,
         heads::ALL,
         import::ALL,
         ledger_check::ALL,
