@@ -5,6 +5,7 @@ pub mod agent_run;
 pub mod agent_upgrade;
 pub mod app;
 pub mod args;
+pub mod changes;
 pub mod chat;
 pub mod checkpoints;
 pub mod config;

@@ -16,6 +16,14 @@ pub fn line(text: &str) -> Result<(), Failure> {
     written(writeln!(io::stdout().lock(), "{text}"))
 }
 
+/// Writes a line to stdout. Returns `false` if the pipe is closed, so that no reader is left.
+pub fn open_line(text: &str) -> Result<bool, Failure> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        done => written(done).map(|()| true),
+    }
+}
+
 fn written(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

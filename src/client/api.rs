@@ -516,13 +516,13 @@ fn listed(answer: &mut Value, name: &str) -> Result<Vec<Value>, Problem> {
     }
 }
 
-fn is_connection_fault(problem: &Problem) -> bool {
+pub(super) fn is_connection_fault(problem: &Problem) -> bool {
     matches!(problem.fault, Fault::Unreachable | Fault::Unanswered)
 }
 
 /// Returns the pause before attempt `attempt + 1`. The pause doubles with each attempt, and a
 /// random addition of up to half of the pause is added.
-fn pause(attempt: u32) -> Duration {
+pub(super) fn pause(attempt: u32) -> Duration {
     let base = RETRY_PAUSE * 2u32.saturating_pow(attempt.min(6) - 1);
     let half_us = u64::try_from(base.as_micros() / 2).unwrap_or(u64::MAX);
     base + Duration::from_micros(SystemIds.below(half_us.max(1)))

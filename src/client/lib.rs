@@ -5,6 +5,7 @@ mod api;
 mod connection;
 mod documents;
 mod exports;
+mod feed;
 pub mod paths;
 mod problem;
 mod runs;

@@ -111,6 +111,9 @@ fn next_step(code: &str) -> Option<&'static str> {
         "AGENT_NOT_FOUND" => {
             "create the agent with: vctx agent create NAME, or list the agents with: vctx agent list"
         }
+        "CHANGE_UNKNOWN" => {
+            "read the memory with: vctx state NAME, and follow its changes without --after"
+        }
         "PROMPT_NOT_FOUND" => "list the prompts with: vctx replay NAME",
         "SCHEDULE_NOT_FOUND" => "list the schedules with: vctx agent schedule list NAME",
         "MODEL_UNAVAILABLE" => {

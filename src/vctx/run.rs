@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::completions;
 use super::man;
 use vctx_cli::agent;
+use vctx_cli::changes;
 use vctx_cli::chat;
 use vctx_cli::checkpoints;
 use vctx_cli::config_show;
@@ -98,6 +99,7 @@ enum Command {
     Context(context::Context),
     Messages(messages::Messages),
     History(history::History),
+    Changes(changes::Changes),
     Trace(trace::Trace),
     Replay(replay::Replay),
     Why(why::Why),
@@ -172,6 +174,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::History(asked) => finish(asked.target.json, history::run(asked)),
+        Command::Changes(asked) => finish(asked.target.json, changes::run(asked)),
         Command::Trace(asked) => finish(asked.target.json, trace::run(asked)),
         Command::Replay(asked) => finish(asked.target.json, replay::run(asked)),
         Command::Why(asked) => finish(asked.target.json, why::run(asked)),

@@ -10,6 +10,7 @@ use crate::outside::needs_an_engine_of_its_own;
 const WITHOUT_A_SERVER: &[(i32, &str, &str)] = &[
     (69, "state ada", "start it with: vctx serve"),
     (69, "chat ada", "start it with: vctx serve"),
+    (69, "changes ada", "start it with: vctx serve"),
     (69, "status", "start it with: vctx serve"),
     (69, "stop", "start it with: vctx serve"),
     (69, "search ada x", "start it with: vctx serve"),
@@ -63,6 +64,9 @@ const WITH_A_SERVER: &[(i32, &str, &str)] = &[
     (67, "state nobody", "vctx agent create NAME"),
     (67, "history nobody", "vctx agent list"),
     (67, "context nobody", "vctx agent list"),
+    (67, "changes nobody", "vctx agent list"),
+    (67, "changes ada --after 999", "read the memory again"),
+    (64, "changes ada --after yesterday", "give `at` of a change"),
     (67, "conveyance nobody", "vctx agent list"),
     (67, "verify nobody", "vctx agent list"),
     (64, "agent create a/b", "use 1 to 128 of the characters"),
