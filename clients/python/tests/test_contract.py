@@ -227,6 +227,11 @@ class Contract(unittest.TestCase):
         self.assertEqual(ada.ledger()["differences"], [])
         self.assertFalse(ada.accept_core(ada.state()["_rev"])["accepted"])
         self.assertIn("flush", {row["type"] for row in ada.all_events()})
+        changes = list(ada.changes(after=0, wait=False))
+        self.assertEqual([change["n"] for change in changes], list(range(1, len(changes) + 1)))
+        self.assertEqual(changes[-1]["at"], ada.last_change())
+        with self.assertRaises(vctx.ChangeUnknown):
+            list(ada.changes(after=len(changes) + 1, wait=False))
         self.assertGreater(len(list(ada.all_versions())), 1)
         self.assertIn("terms", ada.conveyance("life"))
         exported = b"".join(client.export_agent("py-ada"))
@@ -401,6 +406,10 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             asked = await cid.record_prompt("run-1", "scripted")
             await cid.record_answer(asked["turn"], "run-1", "stop", content="At pier 4.", end_run="yield")
             self.assertEqual([row["turn"] async for row in cid.all_prompts()], [1])
+            since = await cid.last_change()
+            await cid.append_fifo("And where is the Swift?")
+            new = [change async for change in cid.changes(after=since, wait=False)]
+            self.assertEqual([change["details"]["tool"] for change in new], ["append_fifo"])
             await cid.prompt(1)
             await cid.why("Swallow")
             await cid.put_schedule("once", "Good morning.", at="2100-01-01")

@@ -13,7 +13,7 @@ from typing import Any
 
 import vctx
 
-from .server import Server
+from .server import LOOK_S, READY_S_MAX, Server
 
 # 20 coroutines in each of two processes append 25 messages each, which makes 1 000, while the server
 # is killed ten times. The everyday check tries a part of that.
@@ -117,6 +117,32 @@ class Lasting(unittest.TestCase):
         # Each coroutine waits for its answers, so its messages are in its order.
         own = [text for text in said if text.startswith("own 7 ")]
         self.assertEqual(own, [f"own 7 {at}" for at in range(MESSAGES)])
+
+    def test_a_feed_continues_over_kills_and_ends_with_its_agent(self) -> None:
+        async def followed() -> list[int]:
+            async with vctx.AsyncClient(self.server.socket) as client:
+                fay = await client.create_agent("last-fay", 32_768)
+                numbers: list[int] = []
+
+                async def follow() -> None:
+                    async for change in fay.changes(after=0):
+                        numbers.append(change["n"])
+
+                following = asyncio.create_task(follow())
+                for number in range(30):
+                    if number % 10 == 5:
+                        await asyncio.to_thread(self.server.kill)
+                    await fay.append_fifo(f"message {number}")
+                newest = [change["n"] async for change in fay.changes(after=0, wait=False)]
+                while len(numbers) < len(newest):
+                    await asyncio.sleep(LOOK_S)
+                await fay.forget(all=True)
+                await following
+                self.assertEqual(numbers, newest)
+                return numbers
+
+        numbers = asyncio.run(asyncio.wait_for(followed(), READY_S_MAX))
+        self.assertEqual(numbers, list(range(1, 32)))
 
     def test_calls_whose_answers_were_lost_are_repeated_without_a_key(self) -> None:
         relay = Relay(self.server.socket, self.server.home / "relay.sock")

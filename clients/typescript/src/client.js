@@ -5,8 +5,8 @@ import { defaultSocket } from "./paths.js";
 import { AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered } from "./problems.js";
 import { BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen } from "./seen.js";
 import { Transport } from "./transport.js";
-import { ANY, Events, FIRST_PATIENCE_MS, PATIENCE_MS, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey } from "./wire.js";
-import { isLost, mayRepeat, nextPage, pauseMs, request, sliceOf, told, understood, understoodText, withQuery } from "./wire.js";
+import { ANY, Events, FEED_PAUSE_MS, FIRST_PATIENCE_MS, PATIENCE_MS, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey } from "./wire.js";
+import { isFinal, isLost, mayContinue, mayRepeat, nextPage, pauseMs, place, request, sliceOf, told, understood, understoodText, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -176,6 +176,43 @@ export class Client {
     } catch (problem) {
       if (problem instanceof Problem) problem.key = key;
       throw problem;
+    }
+  }
+
+  /**
+   * The messages of a feed; used by the handles. After a break the feed continues at its last change, again with a message `start`.
+   *
+   * @internal
+   * @param {string} path @param {t.Following} how @returns {AsyncGenerator<t.Json, void>}
+   */
+  async *followed(path, { after, wait = true, signal, timeoutMs }) {
+    /** @type {number | undefined} */
+    let failedAt;
+    let [attempt, at] = [0, after];
+    for (;;) {
+      const sent = request("GET", withQuery(path, { after: at, wait }), undefined, { label: this.#label, accept: "text/event-stream" });
+      const events = new Events();
+      let [ended, pause] = [false, FEED_PAUSE_MS];
+      try {
+        for await (const piece of this.transport.stream(sent, signal, timeoutMs)) {
+          for (const event of events.push(piece)) {
+            if (isFinal(event)) return;
+            ended = event.feed === "end";
+            if (ended) break;
+            [at, attempt, failedAt, this.#hasMet] = [place(event), 0, undefined, true];
+            yield event;
+          }
+        }
+        if (!ended) throw new Unanswered("the feed was cut off: continue it after its last change");
+      } catch (problem) {
+        if (!(problem instanceof Problem) || !mayContinue(problem)) throw problem;
+        attempt += 1;
+        pause = pauseMs(attempt, problem.retryAfterS);
+        failedAt ??= performance.now();
+        const patience = this.#hasMet ? this.#patienceMs : Math.min(this.#patienceMs, FIRST_PATIENCE_MS);
+        if (performance.now() + pause > failedAt + patience) throw problem;
+      }
+      await sleep(pause);
     }
   }
 
@@ -636,6 +673,25 @@ export class Agent {
   /** A page of the memory's events: figures and ids, never text. @param {string} [start] `next_ts` of the previous page @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
   events(start, limit) {
     return this.#get("events", { from_ts: start, limit });
+  }
+
+  /**
+   * Every change of the memory after a given one, once and in order: figures and ids, never text. The feed goes on by itself after a
+   * restart of the server; after a failure it tries for the client's `patienceMs`. It ends when the agent is forgotten, and with
+   * `wait: false` after the newest change. `ChangeUnknown` means that the agent has no such change any more.
+   *
+   * @param {t.Following} [how] @returns {AsyncGenerator<t.Change, void>}
+   */
+  async *changes(how = {}) {
+    for await (const message of this.#client.followed(`${this.#path}/changes`, how)) {
+      if (message.feed === "change") yield /** @type {t.Change} */ (message);
+    }
+  }
+
+  /** The place of the newest change: `changes({ after })` with it shows what comes after this call. @returns {Promise<string>} */
+  async lastChange() {
+    for await (const message of this.#client.followed(`${this.#path}/changes`, { wait: false })) return place(message);
+    throw new Garbled("the feed has no first message");
   }
 
   /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */

@@ -13,6 +13,7 @@ export {
   BlockExists,
   BlockNotFound,
   BodyTooLarge,
+  ChangeUnknown,
   Conflict,
   DiskFull,
   DocumentNotFound,

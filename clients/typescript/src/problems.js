@@ -211,6 +211,11 @@ export class VectorSettingMismatch extends Refused {
   static CODE = "VECTOR_SETTING_MISMATCH";
 }
 
+/** The agent has no such change any more: read the memory again, and follow its changes from now on. */
+export class ChangeUnknown extends Refused {
+  static CODE = "CHANGE_UNKNOWN";
+}
+
 /** The result list of this page token is no longer kept. */
 export class PageExpired extends Refused {
   static CODE = "PAGE_EXPIRED";
@@ -380,6 +385,7 @@ export const CODES = Object.fromEntries(
     PageExpired,
     RevisionStale,
     BodyTooLarge,
+    ChangeUnknown,
     TaintedContent,
     TokenBudgetExceeded,
     LateChunkingRequired,

@@ -19,6 +19,8 @@ const PAUSE_MS = 20;
 const PAUSE_MS_MAX = 500;
 /** Longest pause that a server may request before the next attempt. */
 const PAUSE_ASKED_MS_MAX = 2_000;
+/** The pause before a feed that the server has ended is continued. */
+export const FEED_PAUSE_MS = 500;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export const TIMEOUT_MS = 30_000;
 /** Time for a run that is answered at its end: several inferences. */
@@ -158,6 +160,22 @@ export class Events {
 export function told(event) {
   if (event.type !== "error") return event;
   throw refused(typeof event.problem?.status === "number" ? event.problem.status : 500, event.problem);
+}
+
+/** Whether a message of a feed ends it for good: the agent was forgotten, or there is no further change and the caller does not wait. @param {any} event */
+export function isFinal(event) {
+  return event.feed === "end" && (event.reason === "forgotten" || event.reason === "caught_up");
+}
+
+/** The place of a change in the feed of its agent. @param {any} event @returns {string} */
+export function place(event) {
+  if (typeof event.at !== "string") throw new Garbled("a message of the feed has no place");
+  return event.at;
+}
+
+/** Whether a feed can continue after this failure: the connection broke, or the server or the agent's database is not ready yet. @param {Problem} problem */
+export function mayContinue(problem) {
+  return mayRepeat(problem) || problem.passing;
 }
 
 /** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */

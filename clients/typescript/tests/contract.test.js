@@ -150,6 +150,11 @@ test("every path is driven", async () => {
   assert.deepEqual([told[0].type, pieces.join("")], ["turn", "I have nothing to note."]);
   assert.equal(told.at(-1).end.text, "I have nothing to note.");
 
+  const changes = await all(ada.changes({ after: 0, wait: false }));
+  assert.deepEqual(changes.map((change) => change.n), changes.map((_, at) => at + 1));
+  assert.equal(changes.at(-1).at, await ada.lastChange());
+  await assert.rejects(all(ada.changes({ after: changes.length + 1 })), vctx.ChangeUnknown);
+
   const cid = await client.createAgent("ts-cid", { context_window: 8192 });
   await cid.appendFifo("Where does the Swallow lie?");
   const asked = await cid.recordPrompt({ run: "run-1", model: "scripted", options: { temperature: 0 } });

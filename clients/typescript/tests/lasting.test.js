@@ -43,6 +43,25 @@ test("the appends of many callers survive kills of the server", async () => {
   assert.deepEqual((await said("last-ada")).sort(), expected.sort());
 });
 
+test("a feed continues over a kill and ends with its agent", async () => {
+  const client = new vctx.Client(own.socket);
+  const fay = await client.createAgent("last-fay", { context_window: 32_768 });
+  const numbers = [];
+  const follow = async () => {
+    for await (const change of fay.changes({ after: 0 })) numbers.push(change.n);
+  };
+  const following = follow();
+  for (let number = 0; number < 20; number += 1) {
+    if (number === 5) await own.kill();
+    await fay.appendFifo(`message ${number}`);
+  }
+  while (numbers.length < 21) await new Promise((resolve) => setTimeout(resolve, 20));
+  await fay.forget({ all: true });
+  await following;
+  client.close();
+  assert.deepEqual(numbers, Array.from({ length: 21 }, (_, at) => at + 1));
+});
+
 /** A socket in front of the server's that loses answers: the server has done what was asked, and the client is cut off. */
 async function relay(t) {
   const path = `${own.home}/relay.sock`;

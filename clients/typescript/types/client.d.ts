@@ -247,6 +247,16 @@ export declare class Agent {
         events: t.Event[];
         next_ts: string | null;
     }>;
+    /**
+     * Every change of the memory after a given one, once and in order: figures and ids, never text. The feed goes on by itself after a
+     * restart of the server; after a failure it tries for the client's `patienceMs`. It ends when the agent is forgotten, and with
+     * `wait: false` after the newest change. `ChangeUnknown` means that the agent has no such change any more.
+     *
+     * @param {t.Following} [how] @returns {AsyncGenerator<t.Change, void>}
+     */
+    changes(how?: t.Following): AsyncGenerator<t.Change, void>;
+    /** The place of the newest change: `changes({ after })` with it shows what comes after this call. @returns {Promise<string>} */
+    lastChange(): Promise<string>;
     /** The differences between all rows of the agent and the agent's ledger. @returns {Promise<t.Json>} */
     ledger(): Promise<t.Json>;
     /** Accepts the core as it is in the database, if its ledger contradicts it and it still has the revision `rev`. @param {string} rev @returns {Promise<t.Json>} */

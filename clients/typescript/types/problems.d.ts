@@ -164,6 +164,10 @@ export declare class RunLost extends Refused {
 export declare class VectorSettingMismatch extends Refused {
     static CODE: string;
 }
+/** The agent has no such change any more: read the memory again, and follow its changes from now on. */
+export declare class ChangeUnknown extends Refused {
+    static CODE: string;
+}
 /** The result list of this page token is no longer kept. */
 export declare class PageExpired extends Refused {
     static CODE: string;

@@ -26,6 +26,27 @@ export type RunEvent =
   | { type: "waiting"; ms: number; why: string }
   | { type: "end"; end: RunEnd };
 
+/** A change of a memory, in figures: the event of the change, its number, and `at`, its place for `changes({ after })`. */
+export interface Change {
+  at: string;
+  n: number;
+  id: string;
+  type: string;
+  ts: string;
+  details: Json;
+}
+
+/** Which changes are followed. */
+export interface Following {
+  /** `at` or number of a change, 0 for all; the newest one unless given. */
+  after?: string | number;
+  /** Whether the feed goes on after the newest change; true unless given. */
+  wait?: boolean;
+  signal?: AbortSignal;
+  /** Milliseconds between two signs of life of the server, which come every ten seconds. */
+  timeoutMs?: number;
+}
+
 /** What a run came to. */
 export interface RunEnd {
   reason: string;

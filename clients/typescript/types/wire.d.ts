@@ -1,4 +1,5 @@
 /** Requests and answers without sockets: what is sent, what an answer means, and what may be sent again. */
+import { Problem } from "./problems.js";
 /** Longest request and longest answer, in bytes. */
 export declare const REQUEST_BYTES_MAX: number;
 export declare const ANSWER_BYTES_MAX: number;
@@ -8,6 +9,8 @@ export declare const ANSWER_BYTES_MAX: number;
  */
 export declare const PATIENCE_MS = 30000;
 export declare const FIRST_PATIENCE_MS = 1000;
+/** The pause before a feed that the server has ended is continued. */
+export declare const FEED_PAUSE_MS = 500;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export declare const TIMEOUT_MS = 30000;
 /** Time for a run that is answered at its end: several inferences. */
@@ -66,6 +69,12 @@ export declare class Events {
 }
 /** An event of a run; one that tells of a failure is thrown. @param {any} event */
 export declare function told(event: any): any;
+/** Whether a message of a feed ends it for good: the agent was forgotten, or there is no further change and the caller does not wait. @param {any} event */
+export declare function isFinal(event: any): boolean;
+/** The place of a change in the feed of its agent. @param {any} event @returns {string} */
+export declare function place(event: any): string;
+/** Whether a feed can continue after this failure: the connection broke, or the server or the agent's database is not ready yet. @param {Problem} problem */
+export declare function mayContinue(problem: Problem): boolean;
 /** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */
 export declare function mayRepeat(problem: unknown): boolean;
 /** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */

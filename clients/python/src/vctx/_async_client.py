@@ -15,9 +15,9 @@ from ._lost import Lost, LostCall
 from ._problems import AgentExists, Garbled, Problem, Refused, RevisionStale, Unanswered
 from ._seen import BUILDS_ON_ANY, BUILDS_ON_NOTHING, Seen
 from ._transport import AsyncTransport
-from ._wire import ANY, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
-from ._wire import flag, fresh_key, given, is_lost, may_repeat, next_page, pause_s, request, segment, slice_of, told, understood
-from ._wire import understood_text, with_query
+from ._wire import ANY, FEED_PAUSE_S, FIRST_PATIENCE_S, PATIENCE_S, RUN_TIMEOUT_S, TIMEOUT_S, Answer, Events, Request, advanced
+from ._wire import flag, fresh_key, given, is_final, is_lost, may_continue, may_repeat, next_page, pause_s, place, request, segment
+from ._wire import slice_of, told, understood, understood_text, with_query
 
 
 # What a model reads if its arguments cannot be read.
@@ -275,6 +275,37 @@ class AsyncClient:
         unended = Unanswered("the run was cut off before its end: the same call with the same key goes on with it")
         unended.key = key
         raise unended
+
+    async def _followed(self, path: str, after: str | None, wait: bool, timeout_s: float | None) -> AsyncGenerator[t.Json, None]:
+        """The messages of a feed. After a break the feed continues at its last change, again with a message `start`."""
+        failed_at: float | None = None
+        attempt, at = 0, after
+        while True:
+            query = {"after": at, "wait": flag(wait)}
+            sent = request("GET", with_query(path, query), label=self._label, accept="text/event-stream")
+            events, ended = Events(), False
+            try:
+                async with aclosing(self._transport.stream(sent, timeout_s)) as pieces:
+                    async for piece in pieces:
+                        for event in events.push(piece):
+                            if is_final(event):
+                                return
+                            ended = event.get("feed") == "end"
+                            if ended:
+                                break
+                            at, self._has_met, failed_at, attempt = place(event), True, None, 0
+                            yield event
+                if not ended:
+                    raise Unanswered("the feed was cut off: continue it after its last change")
+                seconds = FEED_PAUSE_S
+            except Problem as problem:
+                now, attempt = time.monotonic(), attempt + 1
+                patience_s = self._patience_s if self._has_met else min(self._patience_s, FIRST_PATIENCE_S)
+                failed_at = now if failed_at is None else failed_at
+                seconds = pause_s(attempt, problem)
+                if not may_continue(problem) or now + seconds > failed_at + patience_s:
+                    raise
+            await self._transport.pause(seconds)
 
     async def _patiently(self, sent: Request, timeout_s: float | None, read: Callable[[Answer], Any]) -> Any:
         failed_at: float | None = None
@@ -914,6 +945,29 @@ class AsyncAgent:
         """A page of the memory's events: figures and ids, never text; `start` is `next_ts` of the previous page."""
         query = {"from_ts": start, "limit": limit}
         return cast(t.Events, await self._client._json("GET", with_query(f"{self._path}/events", query)))
+
+    async def changes(
+        self, *, after: str | int | None = None, wait: bool = True, timeout_s: float | None = None
+    ) -> AsyncGenerator[t.Change, None]:
+        """Every change of the memory after a given one, once and in order: figures and ids, never text.
+
+        `after` is `at` or the number of a change, 0 for all, and by default the newest one. The feed goes on by itself after a restart
+        of the server; after a failure it tries for `patience_s` of the client. It ends when the agent is forgotten, and with `wait=False`
+        after the newest change. `ChangeUnknown` means that the agent has no such change any more. `timeout_s` bounds the time
+        between two signs of life of the server, which come every ten seconds.
+        """
+        start = None if after is None else str(after)
+        async with aclosing(self._client._followed(f"{self._path}/changes", start, wait, timeout_s)) as messages:
+            async for message in messages:
+                if message.get("feed") == "change":
+                    yield cast(t.Change, message)
+
+    async def last_change(self) -> str:
+        """The place of the newest change: `changes(after=…)` with it shows what comes after this call."""
+        async with aclosing(self._client._followed(f"{self._path}/changes", None, False, None)) as messages:
+            async for message in messages:
+                return place(message)
+        raise Garbled("the feed has no first message")
 
     async def ledger(self) -> t.Json:
         """The differences between all rows of the agent and the agent's ledger."""

@@ -237,6 +237,12 @@ class VectorSettingMismatch(Refused):
     CODE = "VECTOR_SETTING_MISMATCH"
 
 
+class ChangeUnknown(Refused):
+    """The agent has no such change any more: read the memory again, and follow its changes from now on."""
+
+    CODE = "CHANGE_UNKNOWN"
+
+
 class PageExpired(Refused):
     """The result list of this page token is no longer kept."""
 

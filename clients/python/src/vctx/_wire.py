@@ -24,6 +24,8 @@ PAUSE_S = 0.02
 PAUSE_S_MAX = 0.5
 # Longest pause that a server may request before the next attempt.
 PAUSE_ASKED_S_MAX = 2.0
+# The pause before a feed that the server has ended is continued.
+FEED_PAUSE_S = 0.5
 # Maximum seconds for one attempt, long enough for an explicit eviction that waits for a model.
 TIMEOUT_S = 30.0
 # Maximum seconds for a run, whose answer only comes at its end, after several inferences.
@@ -211,6 +213,24 @@ def told(event: dict[str, Any]) -> dict[str, Any]:
     problem = event.get("problem")
     status = problem.get("status") if isinstance(problem, dict) else None
     raise refused(status if isinstance(status, int) else 500, problem, None)
+
+
+def is_final(event: dict[str, Any]) -> bool:
+    """Whether a message of a feed ends it for good: the agent was forgotten, or there is no further change and the caller does not wait."""
+    return event.get("feed") == "end" and event.get("reason") in ("forgotten", "caught_up")
+
+
+def place(event: dict[str, Any]) -> str:
+    """The place of a change in the feed of its agent."""
+    at = event.get("at")
+    if not isinstance(at, str):
+        raise Garbled("a message of the feed has no place")
+    return at
+
+
+def may_continue(problem: Problem) -> bool:
+    """Whether a feed can continue after this failure: the connection broke, or the server or the agent's database is not ready yet."""
+    return may_repeat(problem) or problem.passing
 
 
 def may_repeat(problem: Problem) -> bool:

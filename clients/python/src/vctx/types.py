@@ -358,6 +358,17 @@ class Events(TypedDict):
     next_ts: str | None
 
 
+class Change(TypedDict, total=False):
+    """A change of a memory, in figures: the event of the change, its number, and `at`, its place for `changes(after=…)`."""
+
+    at: str
+    n: int
+    id: str
+    type: str
+    ts: str
+    details: Json
+
+
 class RunEnd(TypedDict, total=False):
     """What a run came to."""
 
