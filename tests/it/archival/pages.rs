@@ -216,7 +216,7 @@ async fn a_word_search_finds_the_same_while_its_chunks_are_recent_and_later() {
         let binds = json!({"scope": "ada", "text": "tide", "words": "tide", "related": "", "unknown_max": 3,
             "unknown_chars_min": 4, "identifiers": [], "vector": "embedding", "query_vector": null, "metric": "cosine",
             "limit": limit, "chars_max": 100, "source": null, "doc_id": null, "fresh_after": null,
-            "since_ms": since_ms, "recent_max": 100});
+            "doc_id_prefix": "\u{1}", "labels": [], "since_ms": since_ms, "recent_max": 100});
         let row = database.row(words.text, binds).await;
         let count = |rows: &Value| rows.as_array().expect("rows").len();
         (row["rows"].clone(), count(&row["tail"]["rows"]))
