@@ -151,7 +151,7 @@ export declare class Agent {
     /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     ingestArchival(docId: string, what: string | t.Ingest, write?: t.Write): Promise<t.Answer<t.Ingested>>;
     /** A page of the archive's documents by name; `start` is `next` of the previous page, and `prefix` the beginning of their names. With `texts` each document has its passages, unless they are too long for a page, and with `tokens` the number of their tokens. A server with a quarantine shows names and texts only as `originals`: do not give them to a model. @param {t.DocumentsPage} [how] @returns {Promise<t.Documents>} */
-    documents({ prefix, start, limit, reverse, texts, originals }?: t.DocumentsPage): Promise<t.Documents>;
+    documents({ prefix, start, limit, reverse, texts, tokens, originals }?: t.DocumentsPage): Promise<t.Documents>;
     /** All documents whose names begin with a text, page after page. @param {t.DocumentsPage} [how] @returns {AsyncGenerator<t.Document, void>} */
     allDocuments(how?: t.DocumentsPage): AsyncGenerator<t.Document, void>;
     /** A document of the archive with a page of its passages; `start` is `next_index` of the previous page. Without `originals`, texts in quarantine are left out. @param {string} docId @param {number} [start] @param {number} [limit] @param {{originals?: boolean}} [how] @returns {Promise<t.Document>} */
