@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::chance::{Chance, share};
 use crate::count;
 use crate::database::Database;
-use crate::home::{Home, Tuning};
+use crate::home::Home;
 use crate::talk::{Agent, key, said};
 
 /// One step of a conversation.
@@ -319,14 +319,10 @@ async fn an_eviction_for_a_message_that_takes_the_whole_window_tells_the_occupan
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_of_more_than_one_transaction_is_whole_in_parts() {
     let home = Home::new();
-    // The test makes thousands of appends without disk syncs; other tests check durability.
-    let tuning = Tuning::variable("VCTX_STORE__DURABLE", "false");
-    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let _server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 40_000, "").await;
     // More rows than one eviction transaction can write.
-    for turn in 0..2_200 {
-        ada.append("user", format!("m{turn}")).await;
-    }
+    ada.append_all(&(0..2_200).map(|turn| format!("m{turn}")).collect::<Vec<String>>()).await;
     let answer = ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     assert_eq!(answer["result"]["after_occupancy"], answer["tokens"]["occupancy"]);
     let state = ada.state().await;

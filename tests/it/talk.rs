@@ -10,6 +10,8 @@ use crate::wire::{Answer, Lost, Wire};
 const PAGE: u64 = 1_000;
 /// Maximum number of pages that the client reads.
 const PAGES_MAX: usize = 100;
+/// Maximum number of messages that the client appends in one write (`APPENDED_MAX`).
+const APPENDED_MAX: usize = 256;
 
 /// Returns a unique idempotency key.
 pub(crate) fn key() -> String {
@@ -75,6 +77,22 @@ impl Agent {
     pub(crate) async fn append(&self, role: &str, message: impl Into<Value>) -> Value {
         let message: Value = message.into();
         self.done("append_fifo", &json!({"message": message, "role": role})).await
+    }
+
+    /// Appends texts of the user, as few writes as their number and the window allow.
+    pub(crate) async fn append_all(&self, texts: &[String]) {
+        let said = |text: &String| json!({"role": "user", "content": text});
+        let path = format!("{}/messages", self.path());
+        let mut rest = texts;
+        while !rest.is_empty() {
+            let part = &rest[..rest.len().min(APPENDED_MAX)];
+            let body = json!({"messages": part.iter().map(said).collect::<Vec<Value>>()});
+            let headers = [("idempotency-key", &*key()), ("if-match", "*")];
+            let answer = self.wire.call("POST", &path, &headers, body.to_string()).await.ok();
+            let appended = answer["result"]["appended"].as_array().expect("messages").len();
+            assert!(appended > 0, "a write appends at least one message: {answer}");
+            rest = &rest[appended..];
+        }
     }
 
     pub(crate) async fn state(&self) -> Value {
