@@ -36,18 +36,24 @@ async fn a_place_that_is_away_keeps_nobody_from_the_others() {
     world.two.kill();
     near.append("user", "Still here.").await;
     let asked = json!({"message": "Anybody?", "role": "user"});
-    far.tool("append_fifo", &asked, "anybody", "*").await.refused(503, "STORE_UNAVAILABLE");
-    let told = wire.get("/v1/agents").await.ok();
+    // Each of these calls waits for the database as long as a call may take.
+    let (lists, moves) = (wire.again(), wire.again());
+    let path = format!("{}/move", near.path());
+    let body = json!({"to": "east"}).to_string();
+    let (appended, told, moved_away) = tokio::join!(
+        far.tool("append_fifo", &asked, "anybody", "*"),
+        lists.get("/v1/agents"),
+        moves.call("POST", &path, &[], body),
+    );
+    appended.refused(503, "STORE_UNAVAILABLE");
+    let told = told.ok();
     assert_eq!(told["places_away"], json!(["east"]), "{told}");
+    // A failed move leaves the agent unchanged and usable.
+    assert_eq!(moved_away.status, 503, "{}", moved_away.text);
     let told = stands(&wire, "silent").await;
     assert!(told["reason"].as_str().is_some_and(|why| !why.is_empty()), "{told}");
     let metrics = world.here.wire("vctx-metrics.sock").get("/metrics").await.text;
     assert!(metrics.contains("vctx_place_up{place=\"east\"} 0"), "{metrics}");
-    // A failed move leaves the agent unchanged and usable.
-    let path = format!("{}/move", near.path());
-    let body = json!({"to": "east"}).to_string();
-    let refused = wire.call("POST", &path, &[], body).await;
-    assert_eq!(refused.status, 503, "{}", refused.text);
     near.append("user", "Still writable.").await;
     // A new server starts although only one of the databases is reachable.
     let late =
