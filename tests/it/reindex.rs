@@ -25,9 +25,12 @@ use crate::wire::Wire;
 #[cfg(feature = "full-tests")]
 const BEFORE: u64 = 384;
 const AFTER: u64 = 64;
-/// Maximum number of polls during a reindex, and the pause between two polls.
-const LOOKS_MAX: usize = 2_400;
-const LOOK: Duration = Duration::from_millis(50);
+/// Maximum number of polls during a reindex, and the pause between two polls. The old vectors are
+/// removed 40 seconds after searches began to use the new ones, so the polls are rare.
+const LOOKS_MAX: usize = 600;
+const LOOK: Duration = Duration::from_millis(200);
+/// Pause between two searches during a reindex.
+const SEARCH_PAUSE: Duration = Duration::from_millis(50);
 
 /// The words that distinguish the chunks of a document.
 const TREES: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
@@ -123,7 +126,7 @@ impl Searcher {
                 if search(&agent).await {
                     counted.fetch_add(1, Ordering::SeqCst);
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(SEARCH_PAUSE).await;
             }
         });
         Searcher { ends, found, task }
