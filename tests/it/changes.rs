@@ -571,7 +571,9 @@ async fn the_command_follows_like_tail_and_continues_after_a_restart() {
     );
     assert_eq!(listed(&home, &["--after", "9", "--no-wait"]).status.code(), Some(67));
 
-    let mut program = command(&Tuning::default());
+    // A program that a script starts in the background ignores SIGINT.
+    let under = ["env", "--default-signal=INT"].map(str::to_owned).into();
+    let mut program = command(&Tuning { under, ..Tuning::default() });
     program.args(["changes", "ada", "--json", "--after", "0", "--socket"]);
     program.arg(home.path("vctx.sock")).stdout(Stdio::piped());
     let mut following =
@@ -590,7 +592,7 @@ async fn the_command_follows_like_tail_and_continues_after_a_restart() {
     let id = following.id().expect("it runs").to_string();
     let sent = std::process::Command::new("kill").args(["-INT", &id]).status();
     assert!(sent.expect("kill runs").success());
-    let status = following.wait().await.expect("it ends");
+    let status = timeout(MESSAGE_MAX, following.wait()).await.expect("in time").expect("it ends");
     use std::os::unix::process::ExitStatusExt as _;
     assert_eq!(status.signal(), Some(2), "a shell shows 130: {status}");
 }
