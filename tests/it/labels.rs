@@ -305,6 +305,8 @@ async fn labels_beyond_their_bounds_change_nothing() {
         (json!({"tags": ["a\nb"]}), "tags"),
         (json!({"metadata": {"a b": "c"}}), "metadata"),
         (json!({"metadata": {"a": "x".repeat(600)}}), "metadata.a"),
+        (json!([]), ""),
+        (json!(["anna", null]), ""),
     ] {
         for (tool, arguments, at) in [
             (
@@ -331,7 +333,8 @@ async fn labels_beyond_their_bounds_change_nothing() {
         ] {
             let refused =
                 agent.tool(tool, &arguments, &key(), "*").await.refused(400, "INVALID_ARGUMENT");
-            assert_eq!(refused["field"], format!("{at}.{field}"), "{tool}: {refused}");
+            let at = if field.is_empty() { at.to_owned() } else { format!("{at}.{field}") };
+            assert_eq!(refused["field"], at, "{tool}: {refused}");
         }
     }
     for odd in ["?after=a%0Ab", "?limit=0", "?limit=1001"] {
@@ -352,6 +355,7 @@ async fn labels_beyond_their_bounds_change_nothing() {
         json!({"query": "a", "limit": 21}),
         json!({"query": "a", "stores": []}),
         json!({"query": "a", "stores": ["mail"]}),
+        json!({"query": "a", "labels": []}),
     ] {
         assert_eq!(searched(&agent, "anna", &body).await.status, 400, "{body}");
     }

@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::message::or_default;
 use crate::error::{Error, Result};
 use crate::limits::{
     LABEL_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_BYTES_MAX, TAGS_MAX,
@@ -38,10 +39,10 @@ pub struct Labels {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Tags of the caller's choice.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Up to 16 further attributes, all texts.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -63,7 +64,7 @@ impl JsonSchema for Labels {
                 "user": {"type": "string"},
                 "session": {"type": "string"},
                 "tags": {"type": "array", "items": {"type": "string"}},
-                "metadata": {"type": "object", "properties": {}, "additionalProperties": true},
+                "metadata": {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
             },
             "additionalProperties": false,
         })

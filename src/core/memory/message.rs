@@ -144,7 +144,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Deserializes null as the default value of the type.
-fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
+pub(super) fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())

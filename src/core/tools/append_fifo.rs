@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::spec::{Access, Arguments, COST, Card, Command, Spec};
+use super::spec::{Access, Arguments, COST, Card, Command, Spec, optional_object};
 use super::text_or_object::text_or_object;
 use crate::error::{Error, Result};
 use crate::limits::{DOC_ID_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
@@ -73,7 +73,11 @@ pub struct Parts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_at: Option<String>,
     /// User, session, tags and metadata, by which searches select.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub labels: Option<Labels>,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::append_fifo::{Parts, ToolCall, checked_parts, meta_of};
-use super::spec::{Access, Command, Spec};
+use super::spec::{Access, Command, Spec, optional_object};
 use crate::error::{Error, Result};
 use crate::limits::APPENDED_MAX;
 use crate::memory::Labels;
@@ -43,7 +43,7 @@ pub struct NewMessage {
     #[serde(default)]
     pub said_at: Option<String>,
     /// User, session, tags and metadata, by which searches select.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     pub labels: Option<Labels>,
 }
 

@@ -9,7 +9,7 @@ use super::document_chunks::{Cuts, Cutting};
 use super::given_chunk::Chunk;
 use super::ingest_checks::{OWNER, message_ids, moment};
 use super::ingest_part::Part;
-use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::spec::{Access, Arguments, Card, Command, Spec, optional_object};
 use super::told;
 use crate::chunk::{self, LateChunking, Splitter};
 use crate::clock::iso8601;
@@ -81,7 +81,11 @@ pub struct IngestArchival {
     #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
     /// User, session, tags and metadata of the document, by which searches select.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub labels: Option<Labels>,
     /// Which part of the document these chunks are, if the chunks with their vectors do not fit
     /// into one call.

@@ -76,7 +76,9 @@ pub use refine_summary::RefineSummary;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
 pub use search_recall::look_only;
 pub use send_message::Say;
-pub use spec::{Access, Card, Output, Spec, compact_schema_of, decode_as, schema_of};
+pub use spec::{
+    Access, Card, Output, Spec, compact_schema_of, decode_as, optional_object, schema_of,
+};
 pub use told::{day_of, lines_of, told_answer, told_error, told_refusal};
 
 list! {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::archive_page::Listed;
 use super::ingest_checks::{check_vector, moment};
 use super::result_page::{ResultPage, query_hash};
-use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec, optional_object};
 use super::told;
 use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
@@ -82,7 +82,7 @@ pub struct SearchArchival {
     #[schemars(extend("x-model" = "true: see the results at once"))]
     pub heartbeat: bool,
     /// Conditions on the passages.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     #[schemars(extend("x-model" = ""))]
     pub filter: Option<Filter>,
 }
@@ -115,7 +115,11 @@ pub struct Filter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doc_id_prefix: Option<String>,
     /// Labels of the passages' documents, all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub labels: Option<Labels>,
     /// Only passages of this moment or newer: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     #[serde(default)]

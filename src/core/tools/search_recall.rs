@@ -12,7 +12,7 @@ use super::ingest_checks::moment;
 use super::proposal::proposals;
 use super::recall_page::{PageOf, PageResult};
 use super::result_page::stored;
-use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec};
+use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec, optional_object};
 use super::told;
 use crate::conveyance::Path;
 use crate::error::{Error, Result};
@@ -68,7 +68,11 @@ pub struct SearchRecall {
     #[schemars(extend("x-model" = ""))]
     pub before: Option<String>,
     /// Only messages with these labels, all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub labels: Option<Labels>,
     /// Tokens of this page's results at most. With `rehydrate`, a window with less room than this
     /// gets no page.

@@ -1,8 +1,12 @@
 //! What each tool or command declares: its specification, its step, and for tools also arguments
 //! and description.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{compact, told};
@@ -199,6 +203,39 @@ pub fn decode_as<T: DeserializeOwned>(mut arguments: Map<String, Value>) -> Resu
         let meant = meant.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
         Error::argument(&field, format!("{meant}{message}"))
     })
+}
+
+/// Deserializes an object or null. Without this function, serde reads an array as the values of the
+/// object's fields, and `[]` as an object without any.
+pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    deserializer.deserialize_option(ObjectVisitor(PhantomData))
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("an object")
+    }
+
+    fn visit_none<E>(self) -> std::result::Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Option<T>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
 }
 
 /// Returns the name that an unknown name in a message of serde probably means, if several names are

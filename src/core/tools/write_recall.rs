@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::append_fifo::{Parts, checked_parts, meta_of};
-use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::spec::{Access, Arguments, Card, Command, Spec, optional_object};
 use super::told;
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, RECALL_ENTRIES_MAX};
@@ -39,7 +39,7 @@ pub struct Entry {
     #[serde(default)]
     pub said_at: Option<String>,
     /// User, session, tags and metadata, by which searches select.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     pub labels: Option<Labels>,
     /// Whether the entry is a summary of a conversation instead of a message.
     #[serde(default)]

@@ -10,7 +10,7 @@ use crate::limits::{USER_AGENTS_MAX, USER_SEARCH_PAGE};
 use vctx_core::dialect::understood;
 use vctx_core::error::{Error, Result};
 use vctx_core::memory::Labels;
-use vctx_core::tools::Tool;
+use vctx_core::tools::{Tool, optional_object};
 use vctx_core::trust::Principal;
 
 /// Body of `POST /v1/users/{user}/search`.
@@ -27,7 +27,7 @@ pub struct SearchUser {
     #[serde(default)]
     pub stores: Option<Vec<SearchedStore>>,
     /// Labels that each message or document has.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     pub labels: Option<Labels>,
 }
 

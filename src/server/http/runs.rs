@@ -29,7 +29,7 @@ use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::message::Role;
 use vctx_core::memory::{LABELS, Labels};
-use vctx_core::tools::decode_as;
+use vctx_core::tools::{decode_as, optional_object};
 
 /// Body of `POST /v1/agents/{agent}/runs`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub(super) struct NewRun {
     pub(super) input: Input,
     /// Labels of the input's messages that have none; the answers of the run get the labels of the
     /// user's newest message.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     pub(super) labels: Option<Labels>,
     /// When the run makes its next inference: when the model requests it (`asked`), or after every
     /// call of a memory tool until the model answers with text (`always`).
