@@ -55,6 +55,11 @@ export class Client {
     return agent;
   }
 
+  /** Deletes an agent with everything that it remembers; gives the manifest (as `Agent.forget` with `all`). @param {string} name @param {t.Write} [write] @returns {Promise<t.Json>} */
+  deleteAgent(name, write = {}) {
+    return new Agent(this, name).delete(write);
+  }
+
   /** Creates an agent; an agent that exists keeps its memory and gets the settings that are given here. @param {string} name @param {t.NewAgent} configuration */
   async getOrCreate(name, configuration) {
     const agent = new Agent(this, name);
@@ -594,6 +599,25 @@ export class Agent {
   async forget(what, write = {}) {
     const manifest = await this.#client.write("POST", `${this.#path}/forget`, what, { ...write, rev: write.rev ?? ANY });
     if (!what.dry_run) this.#seen.forgotten();
+    return manifest;
+  }
+
+  /** Gives the agent a new name; its earlier names, and this handle, still reach it. Raises `AgentExists` for a name that another agent has or had. @param {string} name @param {t.Write} [write] @returns {Promise<t.State>} */
+  async rename(name, write = {}) {
+    return this.#shown(await this.#client.write("POST", `${this.#path}/rename`, { name }, { ...write, rev: write.rev ?? ANY }));
+  }
+
+  /** Makes another agent with this agent's memory, under a new name; raises `AgentExists` for a name that is in use. @param {string} name @param {t.Write} [write] @returns {Promise<Agent>} */
+  async clone(name, write = {}) {
+    const clone = new Agent(this.#client, name);
+    clone.#shown(await this.#client.write("POST", `${this.#path}/clone`, { agent: name }, write));
+    return clone;
+  }
+
+  /** Deletes the agent with everything that it remembers; gives the manifest. A deletion that is `under_way` is continued by the same call with the same key. @param {t.Write} [write] @returns {Promise<t.Json>} */
+  async delete(write = {}) {
+    const manifest = await this.#client.write("DELETE", this.#path, undefined, { ...write, rev: write.rev ?? ANY });
+    this.#seen.forgotten();
     return manifest;
   }
 

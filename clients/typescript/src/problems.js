@@ -149,9 +149,14 @@ export class MethodNotAllowed extends Refused {
   static CODE = "METHOD_NOT_ALLOWED";
 }
 
-/** The agent was forgotten completely, and its name cannot be used again. */
+/** The agent of this name was forgotten completely; a new agent of the name needs the given `incarnation`. */
 export class AgentForgotten extends Refused {
   static CODE = "AGENT_FORGOTTEN";
+
+  /** The number with which `create` makes a new agent of the name. @returns {number | undefined} */
+  get incarnation() {
+    return number(this.fields.incarnation);
+  }
 }
 
 /** The agent exists with another configuration. */

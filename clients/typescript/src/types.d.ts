@@ -136,6 +136,8 @@ export interface NewAgent {
   outbound?: "configured" | "none";
   /** The person to whom the agent belongs. */
   user?: string;
+  /** How many agents have had the name, with this one; the name of a forgotten agent needs it. */
+  incarnation?: number;
 }
 
 export interface AgentPatch {

@@ -192,6 +192,13 @@ test("every path is driven", async () => {
   const gone = await cid.forget({ seqs: [phrase] });
   assert.deepEqual([gone.state, gone.items[0].seq], ["done", phrase]);
   assert.deepEqual((await cid.forgettings()).forgettings.map((row) => row.id), [gone.id]);
+  assert.deepEqual((await cid.rename("js-sid")).names, [cid.name, "js-sid"]);
+  const dot = await cid.clone("js-dot");
+  assert.equal((await dot.state()).cloned.from, cid.name);
+  assert.equal((await client.deleteAgent("js-dot")).state, "done");
+  await assert.rejects(dot.create({ context_window: 8192 }), (problem) => problem instanceof vctx.AgentForgotten && problem.incarnation === 2);
+  await dot.create({ context_window: 8192, incarnation: 2 });
+  assert.equal((await dot.delete()).what, "agent");
 
   const context = await ada.context();
   assert.equal(context.messages[0].role, "system");

@@ -19,6 +19,8 @@ export declare class Client {
     agent(name: string): Agent;
     /** Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration. @param {string} name @param {t.NewAgent} configuration */
     createAgent(name: string, configuration: t.NewAgent): Promise<Agent>;
+    /** Deletes an agent with everything that it remembers; gives the manifest (as `Agent.forget` with `all`). @param {string} name @param {t.Write} [write] @returns {Promise<t.Json>} */
+    deleteAgent(name: string, write?: t.Write): Promise<t.Json>;
     /** Creates an agent; an agent that exists keeps its memory and gets the settings that are given here. @param {string} name @param {t.NewAgent} configuration */
     getOrCreate(name: string, configuration: t.NewAgent): Promise<Agent>;
     /** A page of the agents by name, or of those of one person; `start` is `next` of the previous page. @param {string} [start] @param {number} [limit] @param {{user?: string}} [of] @returns {Promise<{agents: t.Json[], next: string | null}>} */
@@ -205,6 +207,12 @@ export declare class Agent {
     }): Promise<t.Json>;
     /** Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
     forget(what: t.Forget, write?: t.Write): Promise<t.Json>;
+    /** Gives the agent a new name; its earlier names, and this handle, still reach it. Raises `AgentExists` for a name that another agent has or had. @param {string} name @param {t.Write} [write] @returns {Promise<t.State>} */
+    rename(name: string, write?: t.Write): Promise<t.State>;
+    /** Makes another agent with this agent's memory, under a new name; raises `AgentExists` for a name that is in use. @param {string} name @param {t.Write} [write] @returns {Promise<Agent>} */
+    clone(name: string, write?: t.Write): Promise<Agent>;
+    /** Deletes the agent with everything that it remembers; gives the manifest. A deletion that is `under_way` is continued by the same call with the same key. @param {t.Write} [write] @returns {Promise<t.Json>} */
+    delete(write?: t.Write): Promise<t.Json>;
     /** The manifests of forgettings: positions and digests, never text. @returns {Promise<t.Json>} */
     forgettings(): Promise<t.Json>;
     /** The schedules of the agent. @returns {Promise<t.Json>} */

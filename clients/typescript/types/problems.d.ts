@@ -114,9 +114,11 @@ export declare class RouteNotFound extends Refused {
 export declare class MethodNotAllowed extends Refused {
     static CODE: string;
 }
-/** The agent was forgotten completely, and its name cannot be used again. */
+/** The agent of this name was forgotten completely; a new agent of the name needs the given `incarnation`. */
 export declare class AgentForgotten extends Refused {
     static CODE: string;
+    /** The number with which `create` makes a new agent of the name. @returns {number | undefined} */
+    get incarnation(): number | undefined;
 }
 /** The agent exists with another configuration. */
 export declare class AgentExists extends Refused {

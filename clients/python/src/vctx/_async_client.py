@@ -75,13 +75,28 @@ class AsyncClient:
         zone: str | None = None,
         outbound: str | None = None,
         user: str | None = None,
+        incarnation: int | None = None,
     ) -> "AsyncAgent":
-        """Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration."""
+        """Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration.
+
+        The name of a forgotten agent needs `incarnation`, the number that its refusal (`AgentForgotten`) gives.
+        """
         agent = AsyncAgent(self, name)
         await agent.create(
-            context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
+            context_window,
+            system=system,
+            encoding=encoding,
+            form=form,
+            zone=zone,
+            outbound=outbound,
+            user=user,
+            incarnation=incarnation,
         )
         return agent
+
+    async def delete_agent(self, name: str, *, key: str | None = None, rev: str = "*") -> t.Json:
+        """Deletes an agent with everything that it remembers; gives the manifest (as `Agent.forget` with `all`)."""
+        return await AsyncAgent(self, name).delete(key=key, rev=rev)
 
     async def get_or_create(
         self,
@@ -356,14 +371,23 @@ class AsyncAgent:
         zone: str | None = None,
         outbound: str | None = None,
         user: str | None = None,
+        incarnation: int | None = None,
     ) -> t.State:
         """Creates the agent, or finds it with the same configuration.
 
         `form` is "2" or "strict", `zone` the time zone of the window, and `outbound` "none" if only
-        models on the server's machine may receive the agent's texts.
+        models on the server's machine may receive the agent's texts. `incarnation` says how many
+        agents have had the name, with this one; the name of a forgotten agent needs it.
         """
         body = given(
-            context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
+            context_window=context_window,
+            system=system,
+            encoding=encoding,
+            form=form,
+            zone=zone,
+            outbound=outbound,
+            user=user,
+            incarnation=incarnation,
         )
         return self._shown(await self._client._json("PUT", self._path, body))
 
@@ -858,6 +882,24 @@ class AsyncAgent:
         manifest = await self._client._write("POST", f"{self._path}/forget", body, key=key, rev=rev)
         if not dry_run:
             self._seen.forgotten()
+        return manifest
+
+    async def rename(self, name: str, *, key: str | None = None, rev: str = "*") -> t.State:
+        """Gives the agent a new name; its earlier names, and this handle, still reach it. Raises `AgentExists` for a name that another agent has or had."""
+        return self._shown(await self._client._write("POST", f"{self._path}/rename", {"name": name}, key=key, rev=rev))
+
+    async def clone(self, name: str, *, key: str | None = None, timeout_s: float | None = None) -> "AsyncAgent":
+        """Makes another agent with this agent's memory, under a new name; raises `AgentExists` for a name that is in use."""
+        clone = AsyncAgent(self._client, name)
+        path = f"{self._path}/clone"
+        clone._shown(await self._client._write("POST", path, {"agent": name}, key=key, timeout_s=timeout_s))
+        return clone
+
+    async def delete(self, *, key: str | None = None, rev: str = "*") -> t.Json:
+        """Deletes the agent with everything that it remembers; gives the manifest. A deletion that is `under_way` is continued by the same call with the same
+        key."""
+        manifest = await self._client._write("DELETE", self._path, key=key, rev=rev)
+        self._seen.forgotten()
         return manifest
 
     async def forgettings(self) -> t.Json:

@@ -164,9 +164,14 @@ class MethodNotAllowed(Refused):
 
 
 class AgentForgotten(Refused):
-    """The agent was forgotten completely, and its name cannot be used again."""
+    """The agent of this name was forgotten completely; a new agent of the name needs the given `incarnation`."""
 
     CODE = "AGENT_FORGOTTEN"
+
+    @property
+    def incarnation(self) -> int | None:
+        """The number with which `create` makes a new agent of the name."""
+        return _number(self.fields.get("incarnation"))
 
 
 class AgentExists(Refused):
