@@ -7,6 +7,7 @@ use crate::agent_run;
 use crate::agent_upgrade;
 use crate::args;
 use crate::exit::Failure;
+use crate::forget;
 use crate::output;
 use crate::schedule;
 use crate::state;
@@ -23,6 +24,9 @@ Examples:
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
   vctx agent patch ada --window 65536 --rev '*'
+  vctx agent clone bob eve                  another agent that remembers what bob remembers
+  vctx agent rename bob robert              bob still reaches the agent
+  vctx agent delete bob                     asks for the name; scripts use --yes
   vctx agent upgrade --all                  agents of earlier program versions
   vctx agent run ada --message 'What do you know of me?'
   vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
@@ -61,6 +65,36 @@ enum AgentAction {
         /// only [default: configured]
         #[arg(long, value_name = "WHICH")]
         outbound: Option<String>,
+        /// How many agents have had the name, with this one; only for the name of a forgotten agent
+        #[arg(long, value_name = "NUMBER")]
+        incarnation: Option<u64>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Delete an agent: forget the whole agent
+    Delete(forget::DeleteArguments),
+    /// Make another agent with an agent's memory
+    Clone {
+        /// Name of the agent
+        name: String,
+        /// Name of the clone
+        new: String,
+        /// Idempotency key: the same command with the same key continues an interrupted command
+        /// [default: a new key]
+        #[arg(long)]
+        key: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give an agent a new name; its earlier names still reach it
+    Rename {
+        /// A name of the agent
+        name: String,
+        /// The new name
+        new: String,
+        /// Revision that the change builds on [default: any revision]
+        #[arg(long, value_name = "REV", default_value = "*")]
+        rev: String,
         #[command(flatten)]
         target: Target,
     },
@@ -119,7 +153,10 @@ impl Agent {
             AgentAction::Schedule(schedule) => schedule.target(),
             AgentAction::Create { target, .. }
             | AgentAction::List { target }
-            | AgentAction::Patch { target, .. } => target,
+            | AgentAction::Patch { target, .. }
+            | AgentAction::Clone { target, .. }
+            | AgentAction::Rename { target, .. } => target,
+            AgentAction::Delete(asked) => &asked.target,
             AgentAction::Run(asked) => &asked.target,
             AgentAction::Upgrade(asked) => &asked.target,
         }
@@ -129,12 +166,46 @@ impl Agent {
 /// Runs `vctx agent`.
 pub async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
-        AgentAction::Create { name, window, system, encoding, form, zone, outbound, target } => {
+        AgentAction::Create {
+            name,
+            window,
+            system,
+            encoding,
+            form,
+            zone,
+            outbound,
+            incarnation,
+            target,
+        } => {
             let system = system.as_deref().map(args::text).transpose()?;
-            let new = NewAgent { context_window: window, system, encoding, form, zone, outbound };
+            let new = NewAgent {
+                context_window: window,
+                system,
+                encoding,
+                form,
+                zone,
+                outbound,
+                incarnation,
+            };
             let state = target.client().create_agent(&name, &new).await?;
             output::told(target.json, &state, state::picture)
         }
+        AgentAction::Clone { name, new, key, target } => {
+            let mut write = Write::new(None);
+            if let Some(key) = key {
+                write.key = key;
+            }
+            let cloned = target.client().clone_agent(&name, &new, &write).await;
+            let state =
+                cloned.map_err(|problem| Failure::repeatable(problem, "command", &write.key))?;
+            output::told(target.json, &state, state::picture)
+        }
+        AgentAction::Rename { name, new, rev, target } => {
+            let write = Write::new(Some(rev));
+            let state = target.client().rename_agent(&name, &new, &write).await?;
+            output::told(target.json, &state, state::picture)
+        }
+        AgentAction::Delete(asked) => forget::delete(asked).await,
         AgentAction::Run(asked) => agent_run::run(asked).await,
         AgentAction::List { target } => list(&target).await,
         AgentAction::Schedule(schedule) => schedule::run(schedule).await,

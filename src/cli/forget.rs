@@ -22,7 +22,7 @@ Examples:
   vctx forget --agent ada --seq 17                           the message, and all data made from it
   vctx forget --agent ada --doc letter.md                    a document of the archive
   vctx forget --agent ada --match 'Jane Roe' --blocks        all data with this text, blocks too
-  vctx forget --agent ada --all                              the whole agent; its name is not used again
+  vctx forget --agent ada --all                              the whole agent
   vctx forget --agent ada --list                             the manifests of earlier forget operations
 
 The position, digest and chain value of a message remain, so `vctx verify` can still check the log. The
@@ -95,6 +95,51 @@ pub struct Forget {
 
     #[command(flatten)]
     pub target: Target,
+}
+
+/// Arguments of `vctx agent delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArguments {
+    /// Name of the agent
+    name: String,
+
+    /// Do not ask for confirmation, for scripts
+    #[arg(long)]
+    yes: bool,
+
+    /// Idempotency key: the same command with the same key continues an interrupted command
+    /// [default: a new key]
+    #[arg(long)]
+    key: Option<String>,
+
+    /// Revision that the command builds on; '*' accepts any revision [default: the revision of the
+    /// preview]
+    #[arg(long, value_name = "REV")]
+    rev: Option<String>,
+
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Runs `vctx agent delete`: forgets the whole agent.
+pub async fn delete(asked: DeleteArguments) -> Result<(), Failure> {
+    let DeleteArguments { name, yes, key, rev, target } = asked;
+    run(Forget {
+        whose: Whose::named(&name),
+        seq: Vec::new(),
+        ids: Vec::new(),
+        doc: None,
+        text: None,
+        all: true,
+        list: false,
+        blocks: false,
+        dry_run: false,
+        yes,
+        key,
+        rev,
+        target,
+    })
+    .await
 }
 
 /// Runs `vctx forget`.
@@ -214,7 +259,7 @@ fn confirm(forget: &Forget, agent: &str, preview: &Value) -> Result<(), Failure>
 fn preview_text(preview: &Value) -> String {
     if preview["what"] == "agent" {
         let told = format!(
-            "the whole agent is removed: {} messages, {} documents, {} prompts, every block; the name is not used again",
+            "the whole agent is removed: {} messages, {} documents, {} prompts, every block",
             preview["messages"], preview["documents"], preview["prompts"]
         );
         return told + &changed(preview);

@@ -20,7 +20,7 @@ pub struct Whose {
 }
 
 impl Whose {
-    /// Returns an agent that the command line names, for tests.
+    /// Returns an agent that a command names in another way.
     pub fn named(agent: &str) -> Self {
         Self { first: Some(agent.into()), agent: None }
     }

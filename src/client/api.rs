@@ -49,31 +49,6 @@ impl Write {
     }
 }
 
-/// Settings of a new agent.
-#[derive(Debug, Clone, Default)]
-pub struct NewAgent {
-    /// Size of the agent's window in tokens.
-    pub context_window: u64,
-    /// System text of the agent; `None` for the server's default.
-    pub system: Option<String>,
-    /// Encoding that counts tokens: `o200k_base` or `cl100k_base`; `None` for the server's default.
-    pub encoding: Option<String>,
-    /// Form of the window, `2` or `strict`; `None` for the server's default.
-    pub form: Option<String>,
-    /// Time zone of the times in the window, by its name in the IANA database; `None` for UTC.
-    pub zone: Option<String>,
-    /// Models that may receive the agent's texts: `configured`, or `none` for those on the server's
-    /// machine only; `None` for the server's default.
-    pub outbound: Option<String>,
-}
-
-impl NewAgent {
-    /// Returns the settings of an agent with a window of this size and the server's defaults.
-    pub fn with_window(context_window: u64) -> Self {
-        Self { context_window, ..Self::default() }
-    }
-}
-
 /// The receipt of an append, and the whole answer.
 #[derive(Debug, Clone)]
 pub struct Appended {
@@ -104,25 +79,6 @@ impl Client {
     /// Returns the settings of this client.
     pub(super) fn settings(&self) -> &Settings {
         &self.connection.settings
-    }
-
-    /// Creates an agent and returns its state. If an agent with the same name and settings exists,
-    /// only returns its state.
-    pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
-        let mut body = json!({"context_window": new.context_window});
-        let given = [
-            ("system", &new.system),
-            ("encoding", &new.encoding),
-            ("form", &new.form),
-            ("zone", &new.zone),
-            ("outbound", &new.outbound),
-        ];
-        for (name, value) in given {
-            if let Some(value) = value {
-                body[name] = json!(value);
-            }
-        }
-        self.json(Method::PUT, &agent_path(agent), Some(&body), None).await
     }
 
     /// Changes window, system text or encoding of an agent; returns the agent's state.
@@ -479,7 +435,7 @@ impl Client {
 
     /// Sends a call. If the connection fails, repeats the call with the same key, until the maximum
     /// number of attempts or the time limit of the call is reached.
-    async fn json(
+    pub(super) async fn json(
         &self,
         method: Method,
         path: &str,

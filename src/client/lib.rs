@@ -1,6 +1,7 @@
 //! A client of the vctx API over the server's Unix socket, which the commands, the demo and the
 //! load test use.
 
+mod agents;
 mod api;
 mod connection;
 mod documents;
@@ -13,7 +14,8 @@ pub mod serving;
 mod start;
 mod traced;
 
-pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};
+pub use agents::NewAgent;
+pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, Write};
 pub use connection::Settings;
 pub use problem::{Fault, Problem};
 pub use start::Start;

@@ -69,7 +69,7 @@ codes! {
     Conflict = "CONFLICT", 409, "at each attempt, another write changed the memory first";
     LedgerContradicted = "LEDGER_CONTRADICTED", 409, "the stored memory is not the one that its ledger describes";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database has vectors of another vector setting";
-    AgentForgotten = "AGENT_FORGOTTEN", 410, "the agent was forgotten, and its name is not used again";
+    AgentForgotten = "AGENT_FORGOTTEN", 410, "the agent was forgotten";
     ChangeUnknown = "CHANGE_UNKNOWN", 410, "the agent has no such change any more";
     PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
     RevisionStale = "REVISION_STALE", 412, "the memory changed since the given revision";

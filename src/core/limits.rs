@@ -17,6 +17,11 @@ pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum length of the name of an agent, a block, a tool or a similar item, in bytes. Allowed
 /// names match `[A-Za-z0-9_.-]{1,128}`.
 pub const NAME_BYTES_MAX: usize = 128;
+/// Maximum number of agents that one name can have had, one after another. The number has three
+/// digits, so that a key made from it still fits into a key of the database, with the tenant.
+pub const INCARNATIONS_MAX: u64 = 999;
+/// Maximum number of names that an agent is given after it was made.
+pub const NAMES_PER_AGENT_MAX: usize = 8;
 /// Maximum length of an idempotency key, in bytes; all characters are allowed, because the key is
 /// hashed.
 pub const KEY_BYTES_MAX: usize = 256;

@@ -112,7 +112,7 @@ fn the_row_that_a_statement_found_is_compared_with_the_entries_before() {
 #[test]
 fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
     let actor = Actor { uid: 1000, pid: 1, label: None };
-    let scope = admit(&Principal { actor, tenant: "acme".into() }, "ada").unwrap();
+    let scope = admit(&Principal { actor, tenant: "acme".into(), called: None }, "ada").unwrap();
     let of_row = |kind, row: &Value| {
         let row = row.as_object().unwrap().clone();
         let items = Item::of_row(kind, row, &scope, None).unwrap();
@@ -131,6 +131,7 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
         zone: None,
         outbound: None,
         user: None,
+        incarnation: None,
     };
     let counter = Tiktoken::new(Encoding::default());
     let mut core = new_core(&scope, &body, &counter, 1_000).unwrap();

@@ -96,7 +96,7 @@ impl World {
         counter: &'static dyn TokenCounter,
     ) -> Self {
         let actor = Actor { uid: 1000, pid: 1, label: None };
-        let principal = Principal { actor: actor.clone(), tenant: String::new() };
+        let principal = Principal { actor: actor.clone(), tenant: String::new(), called: None };
         let scope = admit(&principal, "ada").unwrap();
         let body = NewAgent {
             context_window: window,
@@ -106,6 +106,7 @@ impl World {
             zone: None,
             outbound: None,
             user: None,
+            incarnation: None,
         };
         let mut core = new_core(&scope, &body, counter, 1_000).unwrap();
         core.rev = "rev1".into();

@@ -118,7 +118,8 @@ async fn a_changed_core_is_refused_until_it_is_put_back_or_accepted() {
 async fn forge(database: &Database, last: &Value) {
     tampered(database).await;
     let actor = Actor { uid: 0, pid: 0, label: None };
-    let scope = admit(&Principal { actor, tenant: String::new() }, "ada").expect("a name");
+    let scope =
+        admit(&Principal { actor, tenant: String::new(), called: None }, "ada").expect("a name");
     let items = Item::of_row(RowKind::Core, core(database).await, &scope, None).expect("items");
     let n = last["n"].as_u64().expect("a number") + 1;
     let mut entry = json!({"agent_id": "ada", "type": "audit", "ts": last["ts"], "n": n,

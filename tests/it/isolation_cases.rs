@@ -261,6 +261,20 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
             ]
         }
+        // The request names an unknown revision, so it deletes nothing.
+        ("delete", "/v1/agents/{agent}") => {
+            vec![Asked { own: None, ..write("DELETE", &path, &json!({}), &key(), "_nobody----") }]
+        }
+        // There is an agent of that name, so no clone is made.
+        ("post", "/v1/agents/{agent}/clone") => {
+            let body = json!({"agent": agent});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
+        // The request names an unknown revision, so no agent gets the name.
+        ("post", "/v1/agents/{agent}/rename") => {
+            let body = json!({"name": "robert"});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "_nobody----") }]
+        }
         // An agent without forget operations gets an empty list of manifests; an unknown agent is
         // reported as missing.
         ("get", "/v1/agents/{agent}/forget") => vec![read(path)],

@@ -71,7 +71,7 @@ async fn start_server(home: &Home, stream: bool) -> Process {
     tuning.environment.push(("VCTX_STORE__WRITE_MODE".into(), mode.into()));
     let server = home.server("vctx.sock", "rw.sock", "engine-ro.sock", &tuning).await;
     // A server without its engine logs these warnings.
-    for text in ["call failed", "read failed", "a job failed"] {
+    for text in ["call failed", "read failed", "request failed", "a job failed"] {
         server.expect(text);
     }
     server

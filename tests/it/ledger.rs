@@ -27,7 +27,7 @@ const UNCOVERED: [(&str, &[&str]); 2] =
     [("recall_marks", &["claim"]), ("memory_events", &["code"])];
 
 fn principal() -> Principal {
-    Principal { actor: Actor { uid: 0, pid: 0, label: None }, tenant: String::new() }
+    Principal { actor: Actor { uid: 0, pid: 0, label: None }, tenant: String::new(), called: None }
 }
 
 /// Returns another value of the same kind.

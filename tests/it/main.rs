@@ -36,6 +36,7 @@ mod tree;
 mod truths;
 mod wire;
 
+mod again;
 mod archival;
 mod archival_crash;
 mod bad_input;
@@ -47,6 +48,7 @@ mod chaos;
 mod chaos_still;
 mod cites;
 mod clients;
+mod cloned;
 mod config_show;
 mod conservation;
 mod contract;

@@ -212,6 +212,11 @@ impl Proxy {
         state.trigger = Some(Trigger { phase, bytes, pause, action });
     }
 
+    /// Removes an action whose byte has not passed.
+    pub(crate) fn disarm(&self) {
+        self.state().trigger = None;
+    }
+
     /// Injects faults from this call on: about one in `one_in` requests gets one of the faults, at
     /// most `most` requests in total.
     pub(crate) fn by_chance(&self, faults: &[Fault], one_in: u64, most: u32, seed: u64) {

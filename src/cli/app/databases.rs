@@ -61,9 +61,10 @@ pub(super) async fn wait_until_ready(
             None => connect_embedded(config, &server.data_dir, socket).await,
         };
         let reason = match attempt {
-            Ok((executor, self_checks)) => {
-                return Ok(Some(open(server, executor, self_checks, gate, &stopping)));
-            }
+            Ok((executor, self_checks)) => match executor.read_names().await {
+                Ok(()) => return Ok(Some(open(server, executor, self_checks, gate, &stopping))),
+                Err(error) => error.chain(),
+            },
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),
         };

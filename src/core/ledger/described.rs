@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn a_core_must_be_the_one_that_the_entry_lists() {
         let actor = Actor { uid: 0, pid: 0, label: None };
-        let scope = admit(&Principal { actor, tenant: String::new() }, "ada").unwrap();
+        let scope =
+            admit(&Principal { actor, tenant: String::new(), called: None }, "ada").unwrap();
         let row = |blocks: Value| {
             let core = json!({"_key": "ada", "_rev": "1", "agent_id": "ada", "tenant": "",
                 "salt": "00", "working_blocks": blocks});

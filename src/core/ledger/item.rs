@@ -407,8 +407,8 @@ impl Item {
 }
 
 /// Attributes of a core that belong to its database; an export leaves them out.
-const OF_DATABASE: [&str; 7] =
-    ["_key", "_rev", "agent_id", "tenant", "sealed_as", "moving", "imported_entries"];
+const OF_DATABASE: [&str; 8] =
+    ["_key", "_rev", "agent_id", "tenant", "names", "sealed_as", "moving", "imported_entries"];
 
 /// Returns the key of a row that the server is about to write for an agent.
 fn written_key<'r>(row: &'r Row, scope: &Scope) -> Result<&'r Value, String> {

@@ -132,6 +132,12 @@ pub struct Core {
     /// of its texts after they are gone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub salt: String,
+    /// The agent whose memory this agent began with, if it was made as a clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloned: Option<CloneSource>,
+    /// Names that the agent was given after it was made, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// The agent's former name, if an import renamed the agent. The digests of the agent's messages
     /// contain the former name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,6 +159,19 @@ pub struct Leaving {
     pub by: String,
     /// The target database.
     pub to: String,
+}
+
+/// The origin of a clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloneSource {
+    /// Key of the source.
+    pub from: String,
+    /// Number of the newest entry in the ledger of the source; 0 without a ledger.
+    pub n: u64,
+    /// Hash of this entry.
+    pub hash: String,
+    /// Document key of the record of the call that made the clone.
+    pub by: String,
 }
 
 /// The origin of a branch.
@@ -508,7 +527,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding form window_clock token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending user);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending user names);
         patch
     }
 

@@ -167,10 +167,10 @@ const OF_MANIFEST_ROW: &[(Selection, &str)] = &[(Id, "forget_mark"), (Match, "fo
 
 /// All attributes, by collection.
 const GROUPS: &[Group] = &[
-    Group::owner("core_memory", "_key agent_id tenant sealed_as"),
+    Group::owner("core_memory", "_key agent_id names tenant sealed_as"),
     Group::figures(
         "core_memory",
-        "archived branch chain context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices outbound queue \
+        "archived branch chain cloned context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices outbound queue \
          recent_revisions released reserved salt schema_version spending token_budget tool_sets tools turns updated_at version window_clock",
     ),
     Group::figures("core_memory", "moving").stays(),
@@ -283,7 +283,7 @@ const GROUPS: &[Group] = &[
     .stays(),
     Group::owner("forgets", "agent_id tenant"),
     Group::text("forgets", "blocks documents quoted schedules", OF_MANIFEST_ROW).stays(),
-    Group::owner("directory", "_key agent_id tenant"),
+    Group::owner("directory", "_key agent_id earlier giving named tenant"),
     Group::figures("directory", "moving place").stays(),
     Group::owner("departures", "_key agent_id"),
     Group::figures("departures", "at to").stays(),

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::memory::message::Role;
 use crate::memory::receipt::sha256;
+use crate::trust::numbered;
 
 /// A message of a request that an agent's log already contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +118,10 @@ pub fn fresh_name(last: &str, system: Option<&str>) -> String {
 /// parent agent's name, the position in the thread, and the system text.
 pub fn branch_name(parent: &str, last: &str, system: Option<&str>) -> String {
     let digest = sha256(&format!("branch\0{parent}\0{last}\0{}", system.unwrap_or_default()));
-    let root = match parent.rsplit_once('.') {
+    let (name, _) = numbered(parent);
+    let root = match name.rsplit_once('.') {
         Some((root, tail)) if is_digest(tail) => root,
-        _ => parent,
+        _ => name,
     };
     // Agent names are ASCII, so any byte index is a character boundary.
     let root = &root[..root.len().min(ROOT_BYTES_MAX)];

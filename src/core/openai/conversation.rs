@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::memory::conversation::ClientMessage;
 use crate::memory::message::Role;
-use crate::trust::check_name;
+use crate::trust::check_address;
 
 /// Maximum number of messages in one request.
 const THREAD_MESSAGES_MAX: usize = 32_768;
@@ -64,7 +64,7 @@ impl RequestedAgent {
     pub fn of(path: Option<&str>, model: &str, header: Option<&str>) -> Result<Self> {
         let agent = path.or_else(|| model.strip_prefix(MODEL_PREFIX)).or(header);
         if let Some(agent) = agent {
-            check_name("agent", agent)?;
+            check_address("agent", agent)?;
         }
         Ok(Self { agent: agent.map(str::to_owned) })
     }

@@ -31,6 +31,7 @@ pub fn branch_core(
         zone: clock.map(|clock| clock.zone.clone()),
         outbound: parent.outbound,
         user: parent.user.clone(),
+        incarnation: None,
     };
     let mut core = new_core(scope, &body, counter, unix_ms)?;
     let taken_along = |block: Block| Block { changed_at_version: core.version, ..block };

@@ -36,6 +36,7 @@ mod record_heartbeat;
 mod record_prompt;
 mod refine_summary;
 mod release_tainted;
+mod rename_agent;
 mod result_page;
 mod search_archival;
 mod search_recall;
@@ -74,6 +75,7 @@ pub use record_answer::RecordAnswer;
 pub use record_prompt::RecordPrompt;
 pub use refine_summary::RefineSummary;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
+pub use rename_agent::RenameAgent;
 pub use search_recall::look_only;
 pub use send_message::Say;
 pub use spec::{
@@ -98,6 +100,7 @@ list! {
         append_messages::AppendMessages,
         post_event::PostEvent,
         patch_agent::PatchAgent,
+        rename_agent::RenameAgent,
         bury_chain::BuryChain,
         expire_recall::ExpireRecall,
         refine_summary::RefineSummary,

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use super::spec::{Access, Command, Spec};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
-use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use crate::limits::{INCARNATIONS_MAX, TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::Labels;
 use crate::memory::archive::Archived;
 use crate::memory::core::{
@@ -54,6 +54,11 @@ pub struct NewAgent {
     /// The person to whom the agent belongs, by whose name agents are listed and searched together.
     #[serde(default)]
     pub user: Option<String>,
+    /// How many agents have had the name, with this one. Only for the name of a forgotten agent,
+    /// whose refusal says the number; without it, the name of a forgotten agent is not used again.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = INCARNATIONS_MAX))]
+    pub incarnation: Option<u64>,
 }
 
 /// System text of a new agent without one of its own.
@@ -200,7 +205,16 @@ impl NewAgent {
     pub fn with_window(context_window: u64) -> Self {
         let encoding = Encoding::default();
         let (form, zone, outbound, user) = (None, None, None, None);
-        Self { context_window, system: None, encoding, form, zone, outbound, user }
+        Self {
+            context_window,
+            system: None,
+            encoding,
+            form,
+            zone,
+            outbound,
+            user,
+            incarnation: None,
+        }
     }
 
     /// Checks the rules for arguments that their types do not express.
@@ -210,6 +224,10 @@ impl NewAgent {
         self.form.map_or(Ok(()), check_form)?;
         self.zone.as_deref().map_or(Ok(()), check_zone)?;
         check_user(self.user.as_ref())?;
+        if self.incarnation.is_some_and(|one| !(1..=INCARNATIONS_MAX).contains(&one)) {
+            let text = format!("use 1 to {INCARNATIONS_MAX}");
+            return Err(Error::argument("incarnation", text));
+        }
         Ok(self)
     }
 
@@ -300,6 +318,8 @@ pub fn new_core(
         branch: None,
         released: Vec::new(),
         salt: String::new(),
+        cloned: None,
+        names: Vec::new(),
         sealed_as: None,
         imported_entries: 0,
         moving: None,

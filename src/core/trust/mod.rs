@@ -5,7 +5,10 @@ mod admit;
 mod taint;
 mod trace;
 
-pub use admit::{Actor, Principal, Scope, admit, check_name};
+pub use admit::{
+    Actor, CalledName, Principal, Scope, admit, check_address, check_name, local_key, numbered,
+    numbered_key,
+};
 pub use taint::{
     RULES, Rule, Scan, TaintMode, TaintReport, TaintSettings, chunk_place, from_outside,
     released_name, rules_of, rules_with_names, scan, shares_letters, shares_run, shows_outside,

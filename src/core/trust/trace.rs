@@ -113,7 +113,7 @@ impl VertexId {
         };
         let plain = |key: &str| {
             !key.is_empty()
-                && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+                && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:@".contains(&b))
         };
         if text.len() > TRACE_FROM_BYTES_MAX {
             return Err(odd());

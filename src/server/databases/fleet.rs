@@ -90,10 +90,21 @@ impl Fleet {
         Ok(self.places.home().opened()?.executor)
     }
 
-    /// Returns the scope of an agent: its name, with the tenant of this server.
-    pub(super) fn scope(&self, agent: &str) -> Result<Scope> {
+    /// Returns the scope of the agent that a caller means by a name.
+    pub(super) fn scope(&self, given: &str) -> Result<Scope> {
+        let mut principal = self.principal();
+        let agent = self.home()?.calling(&mut principal, given);
+        admit(&principal, &agent)
+    }
+
+    /// Returns the scope of an agent by its local key.
+    pub(super) fn scope_of_key(&self, agent: &str) -> Result<Scope> {
+        admit(&self.principal(), agent)
+    }
+
+    fn principal(&self) -> Principal {
         let actor = Actor { uid: 0, pid: 0, label: None };
-        admit(&Principal { actor, tenant: self.tenant.clone() }, agent)
+        Principal { actor, tenant: self.tenant.clone(), called: None }
     }
 
     fn guess(&self, scope: &Scope) -> Option<String> {
@@ -117,7 +128,10 @@ impl Fleet {
     pub(super) async fn whereabouts(&self, scope: &Scope) -> Result<Whereabouts> {
         let AgentLocation { row, here } = self.home()?.transfers().located(scope).await?;
         Ok(match row {
-            Some(Located { place, moving }) => Whereabouts { place, moving: moving.is_some() },
+            Some(Located { place, moving, .. }) => Whereabouts {
+                place: place.unwrap_or_else(|| self.places.home().name().to_owned()),
+                moving: moving.is_some(),
+            },
             None if here => {
                 Whereabouts { place: self.places.home().name().to_owned(), moving: false }
             }

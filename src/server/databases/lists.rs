@@ -115,7 +115,7 @@ pub(super) async fn ledgers(
     Extension(peer): Extension<PeerActor>,
 ) -> Response {
     let actor = Actor { uid: peer.uid, pid: peer.pid, label: None };
-    let principal = Principal { actor, tenant: fleet.tenant.clone() };
+    let principal = Principal { actor, tenant: fleet.tenant.clone(), called: None };
     let told = async {
         let (mut open, mut away) = (vec![fleet.home()?], Vec::new());
         for place in &fleet.places.all()[1..] {

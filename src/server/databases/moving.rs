@@ -327,7 +327,7 @@ impl Job for Moves {
                 if due.tenant.is_empty() { String::new() } else { format!("{}:", due.tenant) };
             let Some(agent) = due.agent_id.strip_prefix(&prefix) else { continue };
             // Skips moves of other tenants; the servers of those tenants continue them.
-            let scope = self.fleet.scope(agent)?;
+            let scope = self.fleet.scope_of_key(agent)?;
             if scope.key() != due.agent_id {
                 continue;
             }

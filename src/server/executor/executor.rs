@@ -8,7 +8,7 @@ use super::cache::Cores;
 use super::export::{Exports, Transfers};
 use super::kernel::{Counters, Kernel};
 use super::measures::Measures;
-use super::moving::{Directory, Home};
+use super::moving::Directory;
 use super::quota::AgentQuota;
 use super::refine::{Refines, SummaryHealth};
 use super::refusals::Refusals;
@@ -80,6 +80,7 @@ impl Executor {
             models: Vec::new(),
             tokens_per_day: 0,
             cores: Cores::default(),
+            names: Arc::default(),
             turns: Turns::default(),
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             checkpoints: None,
@@ -164,17 +165,20 @@ impl Executor {
         self
     }
 
-    /// Sets the name of the executor's database. `home` is the executor of the home database, which
-    /// has the directory of all agents. Without `home`, the executor's own database has the
-    /// directory if `several` is true; a single database needs no directory.
+    /// Sets the name of the executor's database, and whether there are several. `home` is the
+    /// executor of the home database, which has the directory of all agents and names. Without
+    /// `home`, the executor's own database has the directory.
     #[must_use]
-    pub fn at_place(self, place: &str, home: Option<Arc<Self>>, several: bool) -> Self {
-        let home = match home {
-            Some(home) => Home::Of(home),
-            None if several => Home::Own,
-            None => Home::None,
-        };
-        Self { directory: Directory { place: place.to_owned(), home }, ..self }
+    pub fn at_place(mut self, place: &str, home: Option<Arc<Self>>, several: bool) -> Self {
+        if let Some(home) = &home {
+            self.kernel.names = Arc::clone(&home.kernel.names);
+        }
+        Self { directory: Directory { place: place.to_owned(), several, home }, ..self }
+    }
+
+    /// Returns the kernel of the home database, which has the directory.
+    pub(super) fn home_kernel(&self) -> &Kernel {
+        self.directory.home(&self.kernel)
     }
 
     /// Returns the name of the database that the executor serves.

@@ -21,7 +21,7 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::ledger::note::HeadProof;
 use vctx_core::limits::EXPORT_ROWS_MAX;
 use vctx_core::memory::export::{Header, RowKind, Tally, checkpoint_line, line_of};
-use vctx_core::trust::Scope;
+use vctx_core::trust::{Scope, numbered};
 
 /// An exported file. It has no path, and is deleted when its handle is dropped.
 pub struct Exported {
@@ -116,7 +116,7 @@ impl Lines {
         self.write(&line)
     }
 
-    fn finished(mut self, chain_head: &str) -> Result<(File, u64, Tally)> {
+    pub(super) fn finished(mut self, chain_head: &str) -> Result<(File, u64, Tally)> {
         let trailer = self.tally.trailer(chain_head);
         self.write(&trailer)?;
         let (file, bytes) = self.file.finish()?;
@@ -224,7 +224,8 @@ impl Transfers<'_> {
         let Some(core) = &opened.core else { return Err(no_agent().into()) };
         let documents = core["archived"]["documents"].as_u64().unwrap_or(0);
         let vector = opened.owner.vector.clone().filter(|_| documents > 0);
-        let header = Header::new(scope.agent(), &opened.owner.sealed_as, SCHEMA, vector);
+        let (name, _) = numbered(scope.agent());
+        let header = Header::new(name, &opened.owner.sealed_as, SCHEMA, vector);
         let mut lines = Lines::begun(self.exports.file()?, &header)?;
         lines.row(RowKind::Core, core)?;
         let mut sink = |part: RowKind, row: Row| lines.row(part, &row);

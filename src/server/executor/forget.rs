@@ -18,7 +18,7 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{FORGET_MESSAGES_MAX, FORGET_ROWS};
 use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
-use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion};
+use vctx_core::memory::forget::{Forgetting, Phase, QuotingVersion, tombstone_key};
 use vctx_core::policy::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, paired_with};
 use vctx_core::search::escaped;
 use vctx_core::tools::{Forget, ForgetStep, Tool};
@@ -87,6 +87,10 @@ impl Executor {
         let rows = self.kernel.read(|ro| store::forgettings(ro, &scope)).await?;
         if rows.is_empty() {
             self.kernel.fresh(&scope, &[], patience()).await?;
+        }
+        let tomb = tombstone_key(scope.key());
+        if rows.iter().any(|row| row.key == tomb) {
+            self.check_current(principal, agent).await?;
         }
         let told: Vec<Value> = rows.iter().map(|row| Value::Object(row.manifest())).collect();
         Ok(json!({"agent": scope.agent(), "forgettings": told}))

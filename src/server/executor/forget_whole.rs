@@ -28,6 +28,7 @@ impl Executor {
         let (key, _) = key_of(request, || self.kernel.ids.key())?;
         let keys = ReplayKeys::of(scope, &key);
         super::request::check_guarded(request)?;
+        self.check_forgets_this(&request.principal, scope, &key).await?;
         let now = self.kernel.clock.unix_ms();
         let row = Forgetting {
             key: tombstone_key(scope.key()),

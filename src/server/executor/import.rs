@@ -62,20 +62,20 @@ impl Incoming {
 }
 
 /// Reads the lines of a file, up to a maximum length.
-struct Lines {
+pub(super) struct FileLines {
     file: BufReader<File>,
     line: String,
 }
 
-impl Lines {
-    fn of(mut file: File) -> Result<Self> {
+impl FileLines {
+    pub(super) fn of(mut file: File) -> Result<Self> {
         file.rewind()
             .map_err(|e| disk(e, "the server cannot read its copy of the uploaded file"))?;
         Ok(Self { file: BufReader::new(file), line: String::new() })
     }
 
     /// Returns the next line without the line break, or `None` after the last line.
-    fn next(&mut self) -> Result<Option<&str>> {
+    pub(super) fn next(&mut self) -> Result<Option<&str>> {
         self.line.clear();
         let most = EXPORT_LINE_BYTES_MAX as u64 + 1;
         let read = self.file.by_ref().take(most).read_line(&mut self.line);
@@ -95,7 +95,7 @@ impl Lines {
 }
 
 /// Returns the error for a file that is refused.
-fn refused(why: String) -> Error {
+pub(super) fn refused(why: String) -> Error {
     Error::argument("file", format!("{why}: nothing was imported"))
 }
 
@@ -351,7 +351,7 @@ impl Transfers<'_> {
         file: File,
         imported: u64,
     ) -> Result<u64> {
-        let mut lines = Lines::of(file)?;
+        let mut lines = FileLines::of(file)?;
         // The file's first line, its header, was already checked.
         lines.next()?;
         let (mut seen, mut written) = (0, mark.rows);
@@ -440,7 +440,7 @@ impl Transfers<'_> {
         }
     }
 
-    async fn finished(
+    pub(super) async fn finished(
         &self,
         writer: &ImportWriter<'_>,
         order: &Order<'_>,
@@ -497,7 +497,7 @@ pub(super) async fn checked(file: &File, unreadable: &str) -> Result<ImportPlan>
 }
 
 fn check(file: File) -> Result<ImportPlan> {
-    let mut lines = Lines::of(file)?;
+    let mut lines = FileLines::of(file)?;
     let mut checker = Checker::new(SCHEMA);
     while let Some(line) = lines.next()? {
         checker.line(line).map_err(refused)?;

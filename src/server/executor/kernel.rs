@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cache::Cores;
 use super::limits::ATTEMPTS_MAX;
+use super::names::KnownNames;
 use super::signing::Search;
 use super::turns::Turns;
 use crate::checkpoints::Checkpoints;
@@ -42,6 +43,8 @@ pub(super) struct Kernel {
     /// Maximum number of tokens of an agent's prompts and answers per day; 0 means no limit.
     pub(super) tokens_per_day: u64,
     pub(super) cores: Cores,
+    /// The names of agents with another key; all databases of a server share them.
+    pub(super) names: Arc<KnownNames>,
     pub(super) turns: Turns,
     /// Maximum length of the texts of all blocks of an agent together, in bytes.
     pub(super) blocks_bytes_max: u64,

@@ -179,7 +179,7 @@ impl Executor {
 pub(super) fn scope_of(key: &str) -> Result<Scope> {
     let (tenant, agent) = key.split_once(':').unwrap_or(("", key));
     let actor = Actor { uid: 0, pid: 0, label: None };
-    admit(&Principal { actor, tenant: tenant.to_owned() }, agent)
+    admit(&Principal { actor, tenant: tenant.to_owned(), called: None }, agent)
 }
 
 pub(super) fn signed_told(signed: &Signed) -> Value {

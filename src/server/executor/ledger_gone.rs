@@ -289,7 +289,8 @@ impl Places<'_> {
             return Ok(false);
         }
         let found = self.home().kernel.read(|ro| store::located(ro, scope)).await?;
-        Ok(found.row.is_none_or(|row| self.away.contains(&row.place)))
+        let is_away = |place| self.away.contains(&place);
+        Ok(found.row.is_none_or(|row| row.place.is_some_and(is_away)))
     }
 }
 

@@ -308,7 +308,7 @@ mod tests {
 
     fn scope(agent: &str) -> Scope {
         let actor = Actor { uid: 0, pid: 0, label: None };
-        admit(&Principal { actor, tenant: String::new() }, agent).unwrap()
+        admit(&Principal { actor, tenant: String::new(), called: None }, agent).unwrap()
     }
 
     fn write(ms: f64) -> Sample {

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::executor::Executor;
 use super::export::{READ_AGAIN, Transfers, disk};
 use super::import::{Last, Order, checked, compared};
 use super::kernel::{Kernel, leaving, no_agent};
+use super::names::outdated;
 use crate::executor::limits::IMPORT_LEASE_MS;
 use crate::limits::{MOVE_BUSY_MS_MAX, MOVE_MANIFESTS_MAX};
 use crate::store::{
@@ -36,6 +39,8 @@ pub struct Carried {
     forgets: Vec<Row>,
     /// Number of entries of the ledger that an import brought along.
     imported_entries: u64,
+    /// The names that the agent was given.
+    names: Vec<String>,
     /// Number of call records that cannot move, since an old release of vctx wrote them without the
     /// calls' idempotency keys.
     pub left: u64,
@@ -62,42 +67,56 @@ pub(super) fn elsewhere() -> Error {
 /// The name of this executor's database, and where the directory of all agents is.
 pub(super) struct Directory {
     pub(super) place: String,
-    pub(super) home: Home,
-}
-
-/// Where the directory of all agents is.
-pub(super) enum Home {
-    /// There is no directory, since there is only one database.
-    None,
-    /// The directory is in this executor's database.
-    Own,
-    /// The directory is in the home database.
-    Of(Arc<Executor>),
+    /// Whether the server has several databases.
+    pub(super) several: bool,
+    /// The home database, which has the directory; `None` if this executor's database has it.
+    pub(super) home: Option<Arc<Executor>>,
 }
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { place: HOME_PLACE.to_owned(), home: Home::None }
+        Self { place: HOME_PLACE.to_owned(), several: false, home: None }
     }
 }
 
 impl Directory {
     /// Registers an agent of this database, or an agent that is about to be written to this
     /// database. Fails if the directory names another database.
+    ///
+    /// A single database has a directory too, whose rows name no database: an agent and a name of
+    /// another agent then cannot be made under one key at the same time.
     pub(super) async fn register(&self, kernel: &Kernel, scope: &Scope) -> Result<()> {
-        let (home, at) = match &self.home {
-            Home::None => return Ok(()),
-            Home::Own => (kernel, self.place.as_str()),
-            Home::Of(home) => (&home.kernel, home.database_name()),
-        };
+        let home = self.home(kernel);
+        let at = self.several.then(|| self.home_name());
+        let place = self.several.then_some(self.place.as_str());
         // If another server registered the agent at the same time, its registration stays.
-        let claim = || store::claim_place(&home.rw, scope, at, &self.place);
+        let claim = || store::claim_place(&home.rw, scope, at, place);
         let located = home.unraced(claim).await?;
+        if let Some(named) = located.named {
+            kernel.names.note(scope.key(), &named);
+            return Err(outdated());
+        }
+        if located.giving.is_some() {
+            let text = "the name is being given to another agent: choose another name, or repeat the rename that reserved it";
+            return Err(Error::new(Code::AgentExists, text));
+        }
+        if !self.several {
+            return Ok(());
+        }
         match located {
-            Located { place, .. } if place != self.place => Err(elsewhere()),
+            Located { place: Some(place), .. } if place != self.place => Err(elsewhere()),
             Located { moving: Some(_), .. } => Err(leaving()),
             Located { .. } => Ok(()),
         }
+    }
+
+    /// Returns the kernel of the home database; `kernel` is the kernel of this database.
+    pub(super) fn home<'a>(&'a self, kernel: &'a Kernel) -> &'a Kernel {
+        self.home.as_ref().map_or(kernel, |home| &home.kernel)
+    }
+
+    fn home_name(&self) -> &str {
+        self.home.as_ref().map_or(self.place.as_str(), |home| home.database_name())
     }
 }
 
@@ -116,7 +135,8 @@ impl Transfers<'_> {
 
     /// Begins an agent's move under the mover's name, or takes over a move whose lease has expired.
     pub async fn move_begun(&self, scope: &Scope, by: &str, to: &str) -> Result<MoveBegun> {
-        self.kernel.write(|rw| store::begin_move(rw, scope, by, to)).await
+        let home = &self.directory.place;
+        self.kernel.write(|rw| store::begin_move(rw, scope, by, to, home)).await
     }
 
     /// Renews the mover's lease on the agent's move.
@@ -205,14 +225,15 @@ impl Transfers<'_> {
             return Err(Error::new(Code::MoveBusy, text));
         }
         let loaded = self.kernel.patiently(|| store::load(&self.kernel.ro, scope, &[])).await?;
-        let imported_entries = loaded.core.map_or(0, |core| core.imported_entries);
+        let (imported_entries, names) =
+            loaded.core.map_or_else(Default::default, |core| (core.imported_entries, core.names));
         let is_imported = || store::is_imported(&self.kernel.rw, scope, imported_entries);
         if imported_entries > 0 && !self.kernel.patiently(is_imported).await? {
             let text = "the core names more imported entries than there are: run `vctx verify`";
             return Err(Error::new(Code::LedgerContradicted, text));
         }
         let checked = checked(&file, UNREADABLE).await?;
-        Ok(Carried { file, checked, forgets, imported_entries, left })
+        Ok(Carried { file, checked, forgets, imported_entries, names, left })
     }
 
     /// Returns whether the agent's rows in this database equal the exported rows.
@@ -285,6 +306,9 @@ impl Transfers<'_> {
         let Last { mut core, first, schedules, number } = order.last()?;
         if carried.imported_entries > 0 {
             core.insert("imported_entries".into(), carried.imported_entries.into());
+        }
+        if !carried.names.is_empty() {
+            core.insert("names".into(), json!(carried.names));
         }
         let arrival = Arrival { core, first, schedules, forgets: carried.forgets.clone() };
         let until = || self.kernel.clock.unix_ms() + IMPORT_LEASE_MS;

@@ -21,7 +21,7 @@ use vctx_core::memory::Labels;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType, in_present_form, without_names};
 use vctx_core::tools::{NewAgent, new_core};
-use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::trust::{Principal, Scope, admit, local_key, numbered};
 use vctx_core::window::{assemble, narrow_window, tokens};
 
 /// Number of messages in the first step of a page of `/messages`.
@@ -143,11 +143,6 @@ impl Executor {
             "" => String::new(),
             agent => admit(principal, agent)?.key().to_owned(),
         };
-        let prefix = if principal.tenant.is_empty() {
-            String::new()
-        } else {
-            format!("{}:", principal.tenant)
-        };
         let tenant = &principal.tenant;
         let rows = self.kernel.read(|ro| store::list(ro, tenant, user, &after, limit)).await?;
         let full = rows.len() as u64 == limit;
@@ -159,12 +154,19 @@ impl Executor {
                     _ => Map::new(),
                 };
                 let key = map.remove("_key").unwrap_or_default();
-                let name = key.as_str().and_then(|k| k.strip_prefix(&prefix)).unwrap_or_default();
+                let key = local_key(&principal.tenant, key.as_str().unwrap_or_default());
+                let names = map.remove("names").unwrap_or_default();
+                let newest = names.as_array().and_then(|names| names.last()?.as_str());
+                let name = newest.unwrap_or(numbered(key).0);
                 map.insert("agent".into(), name.into());
+                if name != key {
+                    map.insert("key".into(), key.into());
+                }
                 Value::Object(map)
             })
             .collect();
-        let next = agents.last().filter(|_| full).map_or(Value::Null, |last| last["agent"].clone());
+        let key = |last: &Value| last.get("key").unwrap_or(&last["agent"]).clone();
+        let next = agents.last().filter(|_| full).map_or(Value::Null, key);
         Ok(json!({"agents": agents, "next": next}))
     }
 
@@ -177,15 +179,29 @@ impl Executor {
         limit: u64,
     ) -> Result<UserAgents> {
         let listed = self.agents(principal, Some(user), after, Some(limit)).await?;
-        let name = |row: &Value| row["agent"].as_str().map(str::to_owned);
+        let name =
+            |row: &Value| row.get("key").unwrap_or(&row["agent"]).as_str().map(str::to_owned);
         let rows = listed["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let names = rows.iter().filter_map(name).collect();
         Ok(UserAgents { names, has_more: !listed["next"].is_null() })
     }
 
     /// Returns an agent's state, with the retention limits if there are any.
-    fn state_of(&self, scope: &Scope, core: &Core) -> Value {
+    pub(super) fn state_of(&self, scope: &Scope, core: &Core) -> Value {
         let mut told = state(scope, core);
+        let (first, incarnation) = numbered(scope.local_key());
+        if incarnation > 1 {
+            told["incarnation"] = incarnation.into();
+        }
+        if !core.names.is_empty() {
+            let given = core.names.iter().map(String::as_str);
+            let first = Some(first).filter(|first| !given.clone().any(|name| name == *first));
+            told["names"] = first.into_iter().chain(given).collect();
+        }
+        if let Some(source) = &core.cloned {
+            let from = local_key(scope.tenant(), &source.from);
+            told["cloned"] = json!({"from": from, "n": source.n, "hash": source.hash});
+        }
         if let Some(branch) = &core.branch {
             told["branch"] = json!(branch);
         }
@@ -428,8 +444,7 @@ fn cut_between_moments(rows: &mut Vec<Value>, limit: u64) -> Result<Option<Strin
 }
 
 pub(super) fn forgotten() -> Error {
-    let text =
-        "the agent of this name was forgotten, and the name is not used again: choose another one";
+    let text = "the agent of this name was forgotten: choose another name";
     Error::new(Code::AgentForgotten, text)
 }
 

@@ -11,7 +11,7 @@ use vctx_core::memory::capture::Capture;
 use vctx_core::memory::receipt;
 use vctx_core::policy::{Depends, Wording};
 use vctx_core::tools::Call;
-use vctx_core::trust::{Actor, Principal, Scope, admit};
+use vctx_core::trust::{Actor, Principal, Scope, admit, local_key};
 
 /// Number of hexadecimal digits of an idempotency key's hash in log lines.
 const KEY_HASH_DIGITS: usize = 16;
@@ -101,12 +101,8 @@ pub struct Reply {
 /// Derives the principal and the agent's name from the key of the agent's core, for calls that the
 /// server makes itself.
 pub(super) fn whose(actor: &Actor, tenant: &str, key: &str) -> (Principal, String) {
-    let prefix = format!("{tenant}:");
-    let agent = match tenant {
-        "" => key,
-        _ => key.strip_prefix(&prefix).unwrap_or(key),
-    };
-    (Principal { actor: actor.clone(), tenant: tenant.to_owned() }, agent.to_owned())
+    let principal = Principal { actor: actor.clone(), tenant: tenant.to_owned(), called: None };
+    (principal, local_key(tenant, key).to_owned())
 }
 
 /// Returns the scope in which the server itself acts for an agent; the agent is given only by its
@@ -228,7 +224,8 @@ pub(super) fn key_of(
     }
 }
 
-fn required_key(key: Option<&str>) -> Result<&str> {
+/// Returns a call's idempotency key, if it has one of a valid length.
+pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
     match key {
         Some(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(key),
         Some(_) => {

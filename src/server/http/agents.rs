@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 
 use super::body::object;
 use super::caller::{Caller, check_operator};
-use super::envelope::{call, called};
+use super::envelope::{call, called, envelope, required_key};
 use super::query::Query;
 use super::reply::{json_answer, made_answer, noted, refusal_told, told, with_etag};
-use crate::executor::{DocumentsPage, SearchUser, Span};
+use crate::executor::{CallRequest, DocumentsPage, SearchUser, Span};
 use crate::store::NamedDocuments;
 use vctx_core::dialect::{check_tool, understood};
 use vctx_core::error::{Error, Result};
 use vctx_core::ledger::note::Head;
 use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use vctx_core::tools::{
-    AppendMessages, Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool,
-    decode_as, told_answer,
+    AppendMessages, Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
+    RenameAgent, Tool, decode_as, told_answer,
 };
 use vctx_core::trust::{Follow, TraceQuery};
 
@@ -38,8 +38,8 @@ pub(super) async fn list(caller: Caller) -> Result<Value> {
 pub(super) async fn create(caller: Caller, body: Body) -> Result<Response> {
     let (body, _room) = object(body).await?;
     let body: NewAgent = decode_as(body)?;
-    let (principal, agent) = (&caller.principal, &caller.agent);
-    let (made, state) = noted(caller.executor().create(principal, agent, body).await)?;
+    let (principal, name) = (&caller.principal, &caller.given);
+    let (made, state) = noted(caller.executor().create_named(principal, name, body).await)?;
     Ok(made_answer(made, &state))
 }
 
@@ -55,6 +55,38 @@ pub(super) async fn change(caller: Caller, body: Body) -> Result<Response> {
     let mut state = noted(executor.state(principal, agent).await)?;
     state["replayed"] = reply["replayed"].clone();
     Ok(with_etag(StatusCode::OK, &state))
+}
+
+pub(super) async fn rename(caller: Caller, body: Body) -> Result<Response> {
+    let (mut arguments, _room) = object(body).await?;
+    let (key, guard) = envelope(&caller.headers, &mut arguments)?;
+    let rename = decode_as::<RenameAgent>(arguments.clone())?.checked()?;
+    let whose = (caller.principal.clone(), caller.agent.clone());
+    let request = CallRequest::internal(whose, rename.clone(), []);
+    let request = CallRequest { arguments, key, guard, ..request };
+    let reply = noted(caller.executor().rename(&request, &rename).await)?;
+    let (executor, principal) = (caller.executor(), &caller.principal);
+    let mut state = noted(executor.state(principal, &caller.agent).await)?;
+    state["replayed"] = reply["replayed"].clone();
+    Ok(with_etag(StatusCode::OK, &state))
+}
+
+/// Body of `POST /v1/agents/{agent}/clone`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewClone {
+    /// Name of the clone.
+    agent: String,
+}
+
+pub(super) async fn clone(caller: Caller, body: Body) -> Result<Response> {
+    let (mut arguments, _room) = object(body).await?;
+    let key = required_key(&caller.headers, &mut arguments)?;
+    let NewClone { agent: name } = decode_as(arguments)?;
+    let (principal, agent) = (&caller.principal, &caller.agent);
+    let cloned = caller.executor().clone_agent(principal, agent, &name, &key).await;
+    let (made, state) = noted(cloned)?;
+    Ok(made_answer(made, &state))
 }
 
 pub(super) async fn tool(caller: Caller, body: Body) -> Result<Response> {

@@ -56,6 +56,8 @@ pub(super) struct Caller {
     pub(super) peer: PeerActor,
     pub(super) principal: Principal,
     /// The part `{agent}` of the path; empty on a path without `{agent}`.
+    pub(super) given: String,
+    /// Local key of the agent that the path names.
     pub(super) agent: String,
     /// The second parameter of the path, such as `{tool}` or `{turn}`; empty on a path without a
     /// second parameter.
@@ -76,9 +78,9 @@ impl FromRequestParts<Arc<Front>> for Caller {
                 .with("field", "agent")
                 .into_problem()
         })?;
-        let (mut agent, mut item) = (String::new(), String::new());
+        let (mut given, mut item) = (String::new(), String::new());
         for (name, value) in &names {
-            let place = if name == "agent" { &mut agent } else { &mut item };
+            let place = if name == "agent" { &mut given } else { &mut item };
             value.clone_into(place);
         }
         let peer = parts.extensions.get::<PeerActor>().copied();
@@ -87,13 +89,14 @@ impl FromRequestParts<Arc<Front>> for Caller {
         let label = parts.headers.get("x-vctx-label").and_then(|value| value.to_str().ok());
         let label = label
             .map(|text| text.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
+        let actor = Actor { uid: peer.uid, pid: peer.pid, label };
+        let mut principal = Principal { actor, tenant: front.tenant.clone(), called: None };
+        let agent = front.executor.calling(&mut principal, &given);
         Ok(Self {
             front: Arc::clone(front),
             peer,
-            principal: Principal {
-                actor: Actor { uid: peer.uid, pid: peer.pid, label },
-                tenant: front.tenant.clone(),
-            },
+            principal,
+            given,
             agent,
             item,
             headers: parts.headers.clone(),
@@ -105,6 +108,15 @@ impl FromRequestParts<Arc<Front>> for Caller {
 impl Caller {
     pub(super) fn executor(&self) -> &Executor {
         &self.front.executor
+    }
+
+    /// Returns the part of the caller that explains an error of the caller's call.
+    pub(super) fn asker(&self) -> Asker {
+        Asker {
+            front: Arc::clone(&self.front),
+            principal: self.principal.clone(),
+            agent: self.agent.clone(),
+        }
     }
 
     /// Whether the caller asks for the text that a model reads: `Accept` names `text/plain`, and
@@ -131,6 +143,25 @@ impl Caller {
     pub(super) fn page(&self, from: &str) -> Result<(u64, Option<u64>)> {
         let query = self.query(&format!("{from} and limit"))?;
         Ok((query.first(from)?, query.number("limit")?))
+    }
+}
+
+/// A caller and the agent of its call.
+pub(super) struct Asker {
+    pub(super) front: Arc<Front>,
+    principal: Principal,
+    agent: String,
+}
+
+impl Asker {
+    /// Returns the outcome of the call; explains the error if the agent is missing.
+    pub(super) async fn explained<T>(&self, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Err(error) => {
+                Err(self.front.executor.explained(&self.principal, &self.agent, error).await)
+            }
+            outcome => outcome,
+        }
     }
 }
 

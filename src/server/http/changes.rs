@@ -140,19 +140,18 @@ pub(super) async fn changes(caller: Caller) -> Response {
             event_stream(FeedBody(take))
         }
         Err(error) if error.code == Code::Overloaded => overloaded(&error.message),
-        Err(error) => answer(Err(error)),
+        Err(error) => answer(caller.asker().explained(noted(Err(error))).await),
     }
 }
 
 async fn begun(caller: &Caller) -> Result<((Feed, watch::Receiver<()>), bool)> {
     let query = caller.query("after and wait")?;
     let waits = query.text("wait").is_none() || flag(&query, "wait")?;
+    let asked = query.text("after").map(|text| after_of("after", text)).transpose()?;
+    let seen = caller.headers.get(LAST_EVENT_ID).map(|text| text.to_str().unwrap_or("?"));
+    let seen = seen.map(|text| after_of(LAST_EVENT_ID, text)).transpose()?;
     // A browser continues with the same URL, so that the header is newer.
-    let after = match caller.headers.get(LAST_EVENT_ID) {
-        Some(text) => Some((LAST_EVENT_ID, text.to_str().unwrap_or("?"))),
-        None => query.text("after").map(|text| ("after", text)),
-    };
-    let after = after.map(|(field, text)| after_of(field, text)).transpose()?;
+    let after = seen.or(asked);
     let feed = caller.executor().feed(&caller.principal, &caller.agent, after).await?;
     Ok((feed, waits))
 }

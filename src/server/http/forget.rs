@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::body::object;
 use super::caller::Caller;
@@ -14,7 +14,16 @@ use vctx_core::error::Result;
 use vctx_core::tools::{Forget, decode_as};
 
 pub(super) async fn forget(caller: Caller, body: Body) -> Result<Response> {
-    let (mut arguments, _room) = object(body).await?;
+    let (arguments, _room) = object(body).await?;
+    forgotten(&caller, arguments).await
+}
+
+/// Deletes an agent: forgets the whole agent.
+pub(super) async fn delete(caller: Caller, _body: Body) -> Result<Response> {
+    forgotten(&caller, Map::from_iter([("all".to_owned(), true.into())])).await
+}
+
+async fn forgotten(caller: &Caller, mut arguments: Map<String, Value>) -> Result<Response> {
     let (key, guard) = envelope(&caller.headers, &mut arguments)?;
     let forget = decode_as::<Forget>(arguments.clone())?.checked()?;
     let whose = (caller.principal.clone(), caller.agent.clone());

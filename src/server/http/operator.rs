@@ -14,7 +14,7 @@ use super::body::object;
 use super::caller::{Caller, Front, check_operator};
 use super::problem::IntoProblem as _;
 use super::query::Query;
-use super::reply::{answer, json_answer};
+use super::reply::{answer, json_answer, noted};
 use vctx_core::dialect::{Dialect, Format, Profile, offered};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::archive::Metric;
@@ -59,7 +59,7 @@ pub(super) async fn tools(RawQuery(query): RawQuery) -> Response {
         };
         Ok(tool_schemas(dialect, format, profile, strict))
     };
-    answer(read())
+    answer(noted(read()))
 }
 
 pub(super) async fn ready(State(front): State<Arc<Front>>) -> Response {

@@ -66,9 +66,9 @@ fn as_text(mut response: Response, text: String) -> Response {
     response
 }
 
-/// Returns the response of a reading route.
+/// Returns the response of a reading route, whose faults were logged.
 pub(super) fn answer(outcome: Result<Value>) -> Response {
-    match noted(outcome) {
+    match outcome {
         Ok(body) => with_etag(StatusCode::OK, &body),
         Err(error) => error.into_problem(),
     }

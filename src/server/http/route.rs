@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::caller::{Caller, Front, own_task};
-use super::reply::answer;
+use super::reply::{answer, noted};
 use vctx_core::error::Result;
 use vctx_core::limits::KEY_BYTES_MAX;
 use vctx_core::tools::{Access, schema_of};
@@ -90,7 +90,10 @@ impl Route {
     where
         F: Future<Output = Result<Value>> + Send + 'static,
     {
-        let read = move |caller: Caller| async move { answer(handler(caller).await) };
+        let read = move |caller: Caller| async move {
+            let asker = caller.asker();
+            answer(asker.explained(noted(handler(caller).await)).await)
+        };
         Self::new(Method::GET, path, summary, read)
     }
 
@@ -105,7 +108,10 @@ impl Route {
         F: Future<Output = Result<Response>> + Send + 'static,
     {
         let write = move |caller: Caller, body: Body| async move {
-            own_task(&Arc::clone(&caller.front), handler(caller, body)).await
+            let asker = caller.asker();
+            let work = handler(caller, body);
+            own_task(&Arc::clone(&asker.front), async move { asker.explained(work.await).await })
+                .await
         };
         Self::new(method, path, summary, write)
     }

@@ -39,6 +39,7 @@ use vctx_core::limits::{
 use vctx_core::openai::{DropinSettings, chat_options, responses_options};
 use vctx_core::tools::{
     Access, AppendMessages, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
+    RenameAgent,
 };
 use vctx_core::trust::Follow;
 
@@ -73,12 +74,18 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
             .query("user", "only the agents of this person", bodies.text("short"))
-            .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})?$"}))
+            .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^(([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})(@[1-9][0-9]{0,2})?)?$"}))
             .limit(bounded((AGENTS_PAGE.0, 1, AGENTS_PAGE.1))),
         Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>().answers(made),
         Route::read("/v1/agents/{agent}", "State of an agent", agents::state),
         Route::write(Method::PATCH, "/v1/agents/{agent}", "Change window, system text, encoding, limits of heartbeats, or the tools that a model sees", agents::change)
             .body_of::<PatchAgent>().access(Access::Write),
+        Route::write(Method::DELETE, "/v1/agents/{agent}", "Delete an agent: the same as `forget` with `all`", forget::delete)
+            .access(Access::Write).answers(under_way),
+        Route::write(Method::POST, "/v1/agents/{agent}/rename", "Give an agent a new name; its earlier names still reach it, and no other agent gets one of them", agents::rename)
+            .body_of::<RenameAgent>().access(Access::Write),
+        Route::write(Method::POST, "/v1/agents/{agent}/clone", "Make another agent with the agent's memory, and a ledger of its own", agents::clone)
+            .body_of::<agents::NewClone>().keyed().answers(made),
         Route::write(Method::POST, TOOL, "Call a tool; with `Accept: text/plain` the answer is the text that a model reads", agents::tool)
             .body(object())
             .answers(told),
@@ -120,7 +127,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .query("session", "only the messages with this session", bodies.text("short"))
             .query("originals", ORIGINALS, json!({"type": "boolean"})),
         Route::read("/v1/agents/{agent}/sessions", "The sessions of an agent by name, with the number and the time of their messages", agents::sessions)
-            .query("after", "`next` of the previous page", bodies.text("short"))
+            .query("after", "`next` of the previous page", bodies.text("short_part"))
             .limit(bounded((SESSIONS_PAGE.0, 1, SESSIONS_PAGE.1))),
         Route::write(Method::POST, "/v1/users/{user}/search", "Search all agents of a person: messages and documents, the best results of all agents first", agents::search_user)
             .body_of::<SearchUser>(),

@@ -286,6 +286,17 @@ async fn at_once(
 /// program version wrote the ledger, the entries list only the rows that this version did not list.
 /// Returns `false` if the agent does not exist or has a ledger of this program version already.
 pub async fn adopt(rw: &Rw, scope: &Scope) -> std::result::Result<bool, Broken> {
+    for tries in 1..BESIDE_TRIES_MAX {
+        match adopt_once(rw, scope).await {
+            // A dead server may have begun the same.
+            Err(Broken::Store(fault)) if fault.raced() => pause(rw, tries).await,
+            adopted => return adopted,
+        }
+    }
+    adopt_once(rw, scope).await
+}
+
+async fn adopt_once(rw: &Rw, scope: &Scope) -> std::result::Result<bool, Broken> {
     rekey(rw, scope).await?;
     salt_rows(rw, scope).await?;
     let listed = |name: &&str| LocalKind::by_name(name).is_some();
@@ -359,8 +370,13 @@ async fn adopt_inside(
     let genesis = Head { n: 0, hash: ledger::genesis(&opened.owner.sealed_as) };
     let mut head = continued.unwrap_or(genesis);
     let what = if is_continued { "complete" } else { "adopt" };
+    let source = core.get("cloned").filter(|_| !is_continued).cloned();
     for some in written.parts(ADOPTED_ROWS) {
-        let entry = some.alone(&event_of(scope, what));
+        let mut event = event_of(scope, what);
+        if let Some(source) = &source {
+            event.details = Map::from_iter([("cloned".to_owned(), source.clone())]);
+        }
+        let entry = some.alone(&event);
         let after = append(stream, rw, scope, entry, &head).await?;
         head = after.ok_or_else(|| overtaken(what))?;
     }

@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn heads_whose_signature_was_interrupted_are_there_again() {
         let actor = Actor { uid: 0, pid: 0, label: None };
-        let principal = Principal { actor, tenant: String::new() };
+        let principal = Principal { actor, tenant: String::new(), called: None };
         let [ada, bob, eve] = ["ada", "bob", "eve"].map(|name| admit(&principal, name).unwrap());
         let heads = Heads::default();
         heads.written(&ada, head(0), head(1));

@@ -19,6 +19,7 @@ mod limits;
 mod meanwhile;
 mod message;
 mod moving;
+mod names;
 mod owned;
 mod page;
 pub mod probe;
@@ -76,6 +77,10 @@ pub use moving::{
     AgentLocation, Arrival, Arrived, DueMove, HoldOutcome, Located, Move, MoveBegun, MoveLook,
     MovePhase, begin_move, claim_place, due_moves, end_move, flip_move, leave, located,
     look_at_move, manifests, renew_move, stay,
+};
+pub use names::{
+    EarlierAgent, Giving, NameGiven, NameRow, confirm_name, find_name, give_name, other_names,
+    pass_name, withdraw_name,
 };
 pub use owned::{Names, OWNED, Owned};
 pub use page::result_page;

@@ -18,6 +18,7 @@ use super::dump::Row;
 use super::fault::Result;
 use super::import::ImportWriter;
 use super::ledger::Touched;
+use super::names::Giving;
 use super::query::queries;
 use crate::limits::{MOVE_LEASE_MS, MOVE_MANIFESTS_MAX};
 use crate::store::limits::IMPORT_TRIM_ROWS;
@@ -74,10 +75,16 @@ pub struct Move {
 /// An agent's row in the directory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Located {
-    /// Name of the agent's database.
-    pub place: String,
+    /// Name of the agent's database; `None` for the home database.
+    pub place: Option<String>,
     /// The agent's move in progress, if any.
     pub moving: Option<Move>,
+    /// Key of the agent that the name means now, if it is another one.
+    #[serde(default)]
+    pub named: Option<String>,
+    /// A reservation of the name for another agent.
+    #[serde(default)]
+    pub giving: Option<Giving>,
 }
 
 /// What the home database knows about an agent's location.
@@ -141,7 +148,12 @@ pub async fn located(ro: &Ro, scope: &Scope) -> Result<AgentLocation> {
 
 /// Registers the database of a new agent in the home database's directory, unless the directory
 /// already has a row for the agent. Returns the agent's row.
-pub async fn claim_place(rw: &Rw, scope: &Scope, home: &str, place: &str) -> Result<Located> {
+pub async fn claim_place(
+    rw: &Rw,
+    scope: &Scope,
+    home: Option<&str>,
+    place: Option<&str>,
+) -> Result<Located> {
     let binds = binds!(scope;
         tombstone = tombstone_key(scope.key()), tenant = scope.tenant(), home, place,
         sync = rw.sync
@@ -151,8 +163,14 @@ pub async fn claim_place(rw: &Rw, scope: &Scope, home: &str, place: &str) -> Res
 
 /// Begins or takes over a move in the directory. This and all other functions of the directory use
 /// a connection to the home database.
-pub async fn begin_move(rw: &Rw, scope: &Scope, by: &str, to: &str) -> Result<MoveBegun> {
-    let binds = binds!(scope; by, to, lease_ms = MOVE_LEASE_MS, sync = rw.sync);
+pub async fn begin_move(
+    rw: &Rw,
+    scope: &Scope,
+    by: &str,
+    to: &str,
+    home: &str,
+) -> Result<MoveBegun> {
+    let binds = binds!(scope; by, to, home, lease_ms = MOVE_LEASE_MS, sync = rw.sync);
     must(rw.row(BEGIN, binds).await?, BEGIN)
 }
 

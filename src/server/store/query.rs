@@ -39,6 +39,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         forget::ALL,
         moving::ALL,
         message::ALL,
+        names::ALL,
         thread::ALL,
         tombstone::ALL,
         recall::ALL,

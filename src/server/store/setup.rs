@@ -22,7 +22,7 @@ queries! {
 }
 
 /// Version of the database schema that this program needs.
-pub const SCHEMA: u64 = 7;
+pub const SCHEMA: u64 = 8;
 
 /// First schema version in which an entry of recall storage has the time of its message.
 const DATED: u64 = 4;

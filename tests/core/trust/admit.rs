@@ -16,7 +16,7 @@ fn names_outside_the_alphabet_are_refused() {
 #[test]
 fn two_tenants_never_share_a_key() {
     let actor = Actor { uid: 1, pid: 1, label: None };
-    let of = |tenant: &str| Principal { actor: actor.clone(), tenant: tenant.into() };
+    let of = |tenant: &str| Principal { actor: actor.clone(), tenant: tenant.into(), called: None };
     let keys: Vec<String> =
         ["", "t", "u"].iter().map(|t| admit(&of(t), "a").unwrap().key().to_owned()).collect();
     assert_eq!(keys, ["a", "t:a", "u:a"]);

@@ -5,7 +5,7 @@ use vctx_core::trust::{Actor, Follow, Principal, Scope, TraceQuery, VertexId, ad
 
 fn scope() -> Scope {
     let actor = Actor { uid: 1, pid: 1, label: None };
-    admit(&Principal { actor, tenant: "acme".into() }, "ada").unwrap()
+    admit(&Principal { actor, tenant: "acme".into(), called: None }, "ada").unwrap()
 }
 
 #[test]

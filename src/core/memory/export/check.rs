@@ -12,7 +12,7 @@ use super::row::{Owner, check_attributes, number, settled, text};
 use super::tally::{FORMAT, Header, Tally, VERSION, line_of, parted};
 use crate::limits::{
     CHUNK_BYTES_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX, EXPORT_LINE_VALUES_MAX, EXPORT_ROWS_MAX,
-    KEY_BYTES_MAX, NAME_BYTES_MAX,
+    INCARNATIONS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX,
 };
 use crate::memory::core::Core;
 use crate::memory::event::Event;
@@ -175,7 +175,11 @@ impl Checker {
         name("agent", &header.agent)?;
         let (tenant, agent) = header.sealed_as.split_once(':').unwrap_or(("-", &header.sealed_as));
         name("sealed_as", tenant)?;
+        let (agent, number) = agent.split_once('@').unwrap_or((agent, "2"));
         name("sealed_as", agent)?;
+        if !(2..=INCARNATIONS_MAX).any(|one| one.to_string() == number) {
+            return Err("has a bad `sealed_as`".into());
+        }
         self.tally = Tally::begun(line);
         self.chain = receipt::genesis(&header.sealed_as);
         self.header = Some(header);

@@ -2,6 +2,7 @@
 //! order, and no row contains the agent's name.
 
 mod check;
+mod clone;
 mod exact;
 mod part;
 mod row;
@@ -9,6 +10,7 @@ mod tally;
 
 pub use check::in_order;
 pub use check::{Checker, ImportPlan, checkpoint_line};
+pub use clone::{CloneRows, entry_of};
 pub use exact::exact;
 pub use part::RowKind;
 pub use row::{Owner, carried, settled};

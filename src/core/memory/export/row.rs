@@ -58,6 +58,7 @@ pub fn carried(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
     let expected = match part {
         RowKind::Core => {
             drop_equal(&mut row, "tenant", &owner.tenant)?;
+            row.shift_remove("names");
             row.shift_remove("sealed_as");
             row.shift_remove("moving");
             row.shift_remove("imported_entries");

@@ -37,10 +37,10 @@ pub(in crate::http) async fn compact(caller: Caller, count: Count, body: Body) -
 async fn answered(caller: &Caller, count: Count, body: Body) -> Result<Response> {
     let (body, _room) = object_within(body, HISTORY_BYTES_MAX).await?;
     let conversation = parse_compact(body)?;
-    let requested = requested(caller, &conversation.model)?;
+    let (requested, principal) = requested(caller, &conversation.model)?;
     let converse = Converse {
         executor: caller.executor(),
-        principal: &caller.principal,
+        principal: &principal,
         requested: &requested,
         conversation: &conversation,
         window: caller.front.dropin.context_window,
@@ -51,13 +51,14 @@ async fn answered(caller: &Caller, count: Count, body: Body) -> Result<Response>
         return Ok(response);
     }
     let (last, found) = converse.last_known().await?;
-    let kept = user_messages(caller.executor(), &caller.principal, &last, &found).await?;
+    let kept = user_messages(caller.executor(), &principal, &last, &found).await?;
     let created_s = unix_ms_of(&found.row.created_at).map_or(0, |ms| ms / 1000);
     let compaction = Compaction::new(last.thread, &kept);
-    let told = json!({"agent": found.agent});
+    let name = principal.name_of(&found.agent);
+    let told = json!({"agent": name});
     let answer = compact_answer(&compaction, &kept, created_s, told);
     let mut response = json_answer(StatusCode::OK, &answer);
-    let agent = HeaderValue::from_str(&found.agent)
+    let agent = HeaderValue::from_str(name)
         .map_err(|_| Error::new(Code::Internal, "the name of an agent does not fit in a header"))?;
     response.headers_mut().insert(AGENT, agent);
     Ok(response)

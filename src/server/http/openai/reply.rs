@@ -15,8 +15,12 @@ use vctx_core::openai::{Answer, Conversation, Ending, Head, Visible, visible};
 use vctx_core::trust::Principal;
 
 /// Returns the fields of an answer that do not depend on its text.
-pub(super) fn head_of(stored: &StoredConversation, conversation: &Conversation) -> Head {
-    let mut told = json!({"agent": stored.agent});
+pub(super) fn head_of(
+    principal: &Principal,
+    stored: &StoredConversation,
+    conversation: &Conversation,
+) -> Head {
+    let mut told = json!({"agent": principal.name_of(&stored.agent)});
     if let Some((parent, seq)) = &stored.branch {
         told["branch"] = json!({"parent": parent, "seq": seq});
     }

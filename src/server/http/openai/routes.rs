@@ -171,17 +171,27 @@ async fn answered(caller: Caller, body: Body, form: Form) -> Result<Response> {
         return Err(Error::new(Code::ModelUnavailable, text));
     }
     let conversation = asked(body, form).await?;
-    let requested = requested(&caller, &conversation.model)?;
-    answer(caller.front, caller.principal, requested, Arc::new(conversation), form).await
+    let (requested, principal) = requested(&caller, &conversation.model)?;
+    let agent = requested.agent.clone().unwrap_or_default();
+    let front = Arc::clone(&caller.front);
+    let conversation = Arc::new(conversation);
+    match answer(caller.front, principal.clone(), requested, conversation, form).await {
+        Err(error) => Err(front.executor.explained(&principal, &agent, error).await),
+        answered => answered,
+    }
 }
 
-/// Returns the agent that a request names in its path, its model or its header.
-pub(super) fn requested(caller: &Caller, model: &str) -> Result<RequestedAgent> {
+/// Returns the agent that a request names in its path, its model or its header, by its local key,
+/// and the caller who calls it by that name.
+pub(super) fn requested(caller: &Caller, model: &str) -> Result<(RequestedAgent, Principal)> {
     // If the path names an agent, the header is ignored.
-    let agent = Some(caller.agent.as_str()).filter(|agent| !agent.is_empty());
+    let agent = Some(caller.given.as_str()).filter(|agent| !agent.is_empty());
     let header = caller.headers.get(AGENT).map(HeaderValue::to_str).transpose();
     let header = header.map_err(|_| Error::argument(AGENT, "use visible ASCII characters"))?;
-    RequestedAgent::of(agent, model, header)
+    let requested = RequestedAgent::of(agent, model, header)?;
+    let mut principal = caller.principal.clone();
+    let agent = requested.agent.map(|given| caller.executor().calling(&mut principal, &given));
+    Ok((RequestedAgent { agent }, principal))
 }
 
 /// Estimates the tokens of a request in the messages format.
@@ -197,7 +207,7 @@ pub(in crate::http) async fn count_tokens(caller: Caller, body: Body) -> Respons
 async fn estimated(caller: &Caller, body: Body) -> Result<u64> {
     let (body, room) = object_within(body, HISTORY_BYTES_MAX).await?;
     let conversation = parse_count(body, &is_memory_tool)?;
-    let encoding = match &requested(caller, &conversation.model)?.agent {
+    let encoding = match &requested(caller, &conversation.model)?.0.agent {
         None => Encoding::default(),
         Some(agent) => match caller.executor().peek(&caller.principal, agent, "").await {
             Ok((core, _)) => core.encoding,
@@ -261,14 +271,14 @@ async fn answer(
     form: Form,
 ) -> Result<Response> {
     let stored = stored(&front, &principal, requested, &conversation).await?;
-    let agent = HeaderValue::from_str(&stored.agent)
+    let agent = HeaderValue::from_str(principal.name_of(&stored.agent))
         .map_err(|_| Error::new(Code::Internal, "the name of an agent does not fit in a header"))?;
     let mut response = if conversation.stream {
         let usage = conversation.usage;
         let pieces = |head| form.pieces(head, usage);
         streamed(Arc::clone(&front), principal, stored, Arc::clone(&conversation), pieces).await?
     } else {
-        let head = head_of(&stored, &conversation);
+        let head = head_of(&principal, &stored, &conversation);
         let whole = match stored.known.clone() {
             Some(known) => known_answer(head, known),
             None => {

@@ -104,7 +104,7 @@ pub(super) async fn streamed(
     conversation: Arc<HeldConversation>,
     form: impl FnOnce(Head) -> Pieces,
 ) -> Result<Response> {
-    let head = head_of(&stored, &conversation);
+    let head = head_of(&principal, &stored, &conversation);
     let mut pieces = form(head.clone());
     if let Some(known) = stored.known.clone() {
         let answer = known_answer(head, known);
