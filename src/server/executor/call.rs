@@ -138,7 +138,7 @@ impl Executor {
         let keyed = request.call.mints_key() && request.key.is_some();
         let mut found = Answers::default();
         if !request.call.writes() && !keyed && request.capture.is_none() {
-            match self.read(request, &scope).await? {
+            match Box::pin(self.read(request, &scope)).await? {
                 ReadEnd::Answer(body) => return Ok(body),
                 ReadEnd::Write(answers) => found = *answers,
             }
