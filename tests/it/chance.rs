@@ -42,6 +42,13 @@ pub(crate) fn share<T>(cases: &[T]) -> impl Iterator<Item = &T> {
     cases.iter().step_by(if all_rounds() { 1 } else { 8 })
 }
 
+/// Returns the cases that are tried in one of several ways: all with `VCTX_ROUNDS=full`; otherwise
+/// the ways take turns, so that each case is tried in one way, and in each way some cases are tried.
+pub(crate) fn in_turn<T>(cases: &[T], way: usize, ways: usize) -> Vec<&T> {
+    let (first, step) = if all_rounds() { (0, 1) } else { (way, ways) };
+    cases.iter().skip(first).step_by(step).collect()
+}
+
 fn all_rounds() -> bool {
     std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full")
 }

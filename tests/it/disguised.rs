@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use crate::chance::in_turn;
 use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
 
@@ -108,9 +109,10 @@ async fn no_disguise_from_outside_reaches_the_core_the_summary_or_an_unfenced_pl
     let all = disguises();
     assert!(all.len() >= 79, "{}", all.len());
     let mut passed = Vec::new();
-    for source in ["result", "late result", "event", "entry", "document"] {
+    let sources = ["result", "late result", "event", "entry", "document"];
+    for (way, source) in sources.into_iter().enumerate() {
         // Small parts, so that a search brings every text of a part into the window.
-        for (at, part) in all.chunks(15).enumerate() {
+        for (at, part) in in_turn(&all, way, sources.len()).chunks(16).enumerate() {
             let name = format!("{}-{at}", source.replace(' ', "-"));
             let agent = Agent::create(home.wire("vctx.sock"), &name, 128_000, "Be brief.").await;
             agent.append("user", "What does the harbour master of Quoxquay say about us?").await;
