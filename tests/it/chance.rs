@@ -43,7 +43,7 @@ pub(crate) fn share<T>(cases: &[T]) -> impl Iterator<Item = &T> {
 }
 
 /// Returns the cases that are tried in one of several ways: all with `VCTX_ROUNDS=full`; otherwise
-/// the ways take turns, so that each case is tried in one way, and in each way some cases are tried.
+/// the ways take turns, so that each case is tried in one way, and each way with some cases.
 pub(crate) fn in_turn<T>(cases: &[T], way: usize, ways: usize) -> Vec<&T> {
     let (first, step) = if all_rounds() { (0, 1) } else { (way, ways) };
     cases.iter().skip(first).step_by(step).collect()
