@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use vctx::error::Code;
 use vctx::models::{EmbedderKind, EmbedderSettings, Embedders, Kind};
+use vctx::trust::TaintMode;
 
 /// How the endpoint answers a request. A test lists one `Answer` for each of its requests; the last
 /// one in the list also applies to all later requests.
@@ -153,7 +154,7 @@ fn settings(socket: &Path) -> EmbedderSettings {
 }
 
 fn open(server: &Server) -> Embedders {
-    settings(&server.socket).open(Some("a-key".into())).unwrap()
+    settings(&server.socket).open(Some("a-key".into()), TaintMode::Off).unwrap()
 }
 
 fn texts(count: usize) -> Vec<String> {
@@ -236,8 +237,13 @@ async fn what_does_not_pass_is_refused_at_once() {
 async fn a_server_that_is_late_or_away_or_talks_too_long_has_its_limit() {
     let server = Server::start(&[Answer::Late]);
     let hasty = EmbedderSettings { timeout_ms: 50, ..settings(&server.socket) };
-    let error =
-        hasty.open(None).unwrap().configured().embed(&texts(1), Kind::Query).await.unwrap_err();
+    let error = hasty
+        .open(None, TaintMode::Off)
+        .unwrap()
+        .configured()
+        .embed(&texts(1), Kind::Query)
+        .await
+        .unwrap_err();
     assert!(error.message.contains("within 50 ms"), "{error}");
 
     let server = Server::start(&[Answer::TooLong]);
@@ -246,7 +252,7 @@ async fn a_server_that_is_late_or_away_or_talks_too_long_has_its_limit() {
 
     let nobody = server.socket.with_file_name("nobody");
     let error = settings(&nobody)
-        .open(None)
+        .open(None, TaintMode::Off)
         .unwrap()
         .configured()
         .embed(&texts(1), Kind::Query)
@@ -257,8 +263,13 @@ async fn a_server_that_is_late_or_away_or_talks_too_long_has_its_limit() {
     // Port 1 is closed, so the request fails; the request must not be sent to another address.
     let url = "http://127.0.0.1:1";
     let there = EmbedderSettings { socket: PathBuf::new(), url: url.into(), ..settings(&nobody) };
-    let error =
-        there.open(None).unwrap().configured().embed(&texts(1), Kind::Query).await.unwrap_err();
+    let error = there
+        .open(None, TaintMode::Off)
+        .unwrap()
+        .configured()
+        .embed(&texts(1), Kind::Query)
+        .await
+        .unwrap_err();
     assert!(error.message.contains(&format!("answers at {url}")), "{error}");
 }
 

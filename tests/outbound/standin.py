@@ -4,7 +4,8 @@
 
 DIR has `cert.pem` and `key.pem` of the server. The program prints two ports, of the server and of
 the proxy, and ends when its input ends. It appends each request to DIR/requests.jsonl: path,
-headers and body. A word in braces in the newest text of the user says how the server behaves.
+headers and body. A word in braces in the newest text of the user says how the server behaves. The
+model `summary` answers with the text of DIR/summary.txt.
 """
 
 import json
@@ -54,6 +55,9 @@ def chat(body):
         reason = "tool_calls"
     else:
         message, reason = {"role": "assistant", "content": "".join(TEXT)}, "stop"
+    if body["model"] == "summary":
+        with open(os.path.join(DIR, "summary.txt")) as summary:
+            message["content"] = summary.read()
     if not body.get("stream"):
         return {"object": "chat.completion", "usage": usage,
                 "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
@@ -207,8 +211,9 @@ class Proxy(BaseHTTPRequestHandler):
 
     def do_CONNECT(self):
         note("CONNECT " + self.path, self.headers, None)
-        host, port = self.path.rsplit(":", 1)
-        upstream = socket.create_connection((host, int(port)))
+        # All names are those of this machine.
+        port = self.path.rsplit(":", 1)[1]
+        upstream = socket.create_connection(("localhost", int(port)))
         self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
         def pass_on(a, b):

@@ -65,7 +65,7 @@ impl Host {
     pub(super) fn embedder(&self) -> Result<Option<Arc<dyn Embedder>>, Failure> {
         let model = self.config.as_ref().filter(|_| self.has_model() == Some(true));
         let Some(config) = model else { return Ok(None) };
-        let opened = config.embedder.open(None).map_err(|error| {
+        let opened = config.embedder.open(None, config.taint.mode).map_err(|error| {
             Failure::internal(format!("the configured model cannot be opened: {error}"))
         })?;
         Ok(Some(Arc::clone(opened.configured())))

@@ -248,7 +248,11 @@ fn server(options: &ServeOptions, config: Config, socket: PathBuf) -> Result<Uns
     }
     let data_dir =
         chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
-    let embedders = config.embedder.clone().with_installed(&data_dir).open_all(key, next_key);
+    let embedders = config.embedder.clone().with_installed(&data_dir).open_all(
+        key,
+        next_key,
+        config.taint.mode,
+    );
     let embedders =
         embedders.map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
     Ok(Unsigned { config, embedders, chat, data_dir, socket, actor })

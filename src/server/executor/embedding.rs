@@ -127,8 +127,15 @@ impl Executor {
     }
 
     /// Returns one vector for each text of a caller, made by the configured embedder. The texts
-    /// belong to no agent.
+    /// belong to no agent. A text that a server on another machine must not get is refused.
     pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>> {
+        let withheld = |text: &String| self.taint.withheld(text).is_some();
+        if let Some(at) = texts.iter().position(withheld).filter(|_| self.embeds_elsewhere()) {
+            let text = format!(
+                "input[{at}] looks like an instruction, and the embedder is on another machine: leave the text out"
+            );
+            return Err(Error::new(Code::Forbidden, text));
+        }
         let (embedder, begun) = (self.kernel.embedders.configured(), clock::now());
         let mut vectors = Vec::with_capacity(texts.len());
         for slice in texts.chunks(EMBED_SLICE_TEXTS) {

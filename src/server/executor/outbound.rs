@@ -92,6 +92,11 @@ impl Executor {
         }
     }
 
+    /// Returns whether the configured embedder is on another machine.
+    pub(super) fn embeds_elsewhere(&self) -> bool {
+        self.kernel.forbidden(Outbound::None, EMBEDDER).is_some()
+    }
+
     /// Returns the model servers and what each receives, for `/readyz`.
     pub(super) fn models_told(&self) -> Value {
         json!(self.kernel.models)

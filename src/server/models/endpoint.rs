@@ -15,6 +15,7 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
 use vctx_core::memory::model_api::ModelApi;
 use vctx_core::text::composed;
+use vctx_core::trust::TaintMode;
 
 /// Maximum length of the answer to one batch, in bytes: 64 vectors of 4096 components at about 20
 /// bytes each, with a reserve for more digits.
@@ -34,6 +35,8 @@ pub struct EndpointEmbedder {
     path: String,
     /// Time limit for one batch, including all attempts.
     limit: Duration,
+    /// Policy for tainted text; `off` for a server on this machine.
+    taint: TaintMode,
 }
 
 /// The fields of an embedder's answer that are read.
@@ -58,7 +61,15 @@ impl EndpointEmbedder {
         path: String,
         limit: Duration,
     ) -> std::result::Result<Self, String> {
-        Ok(Self { fingerprint, wire: Wire::new(way, ModelApi::Chat)?, path, limit })
+        let wire = Wire::new(way, ModelApi::Chat)?;
+        Ok(Self { fingerprint, wire, path, limit, taint: TaintMode::Off })
+    }
+
+    /// Sets the policy for tainted text: a server on another machine gets an explanation in place
+    /// of a stored text in quarantine.
+    #[must_use]
+    pub fn with_taint(self, taint: TaintMode) -> Self {
+        Self { taint, ..self }
     }
 
     /// Embeds one batch. Sends it again after a failure, if another attempt may succeed in time.
@@ -144,7 +155,15 @@ impl Embedder for EndpointEmbedder {
     }
 
     /// Embeds queries and passages alike, since the interface has no parameter for the kind.
-    async fn embed(&self, texts: &[String], _: Kind) -> Result<Vec<Vec<f32>>> {
+    async fn embed(&self, texts: &[String], kind: Kind) -> Result<Vec<Vec<f32>>> {
+        let sent = |text: &String| self.taint.withheld(text).unwrap_or_else(|| text.clone());
+        let screened: Vec<String>;
+        let texts = if kind == Kind::Passage && self.taint == TaintMode::Quarantine {
+            screened = texts.iter().map(sent).collect();
+            &screened
+        } else {
+            texts
+        };
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in batches(texts) {
             vectors.extend(self.batch(&texts[batch]).await?);

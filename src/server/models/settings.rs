@@ -15,6 +15,7 @@ use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{DIMENSION_MAX, MODEL_MS_MAX, NAME_BYTES_MAX};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::lexical::{self, Lexical};
+use vctx_core::trust::TaintMode;
 
 /// Variable with the key for the embedder's endpoint.
 pub const EMBEDDER_KEY: &str = "VCTX_EMBEDDER_KEY";
@@ -200,26 +201,36 @@ impl EmbedderSettings {
     }
 
     /// Makes the configured embedder, and loads its model if it is local. `key` is the bearer token
-    /// for an endpoint.
-    pub fn open(&self, key: Option<String>) -> Result<Embedders> {
-        Ok(Embedders::new(self.one(key, EMBEDDER_KEY)?))
+    /// for an endpoint, and `taint` the policy for tainted text.
+    pub fn open(&self, key: Option<String>, taint: TaintMode) -> Result<Embedders> {
+        Ok(Embedders::new(self.one(key, EMBEDDER_KEY, taint)?))
     }
 
     /// Makes the configured embedder, and the one to which the archive is to change, if any.
-    pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
-        let embedders = self.open(key)?;
+    pub fn open_all(
+        &self,
+        key: Option<String>,
+        next_key: Option<String>,
+        taint: TaintMode,
+    ) -> Result<Embedders> {
+        let embedders = self.open(key, taint)?;
         match &self.next {
             // An installed model is its own next embedder, and is loaded once.
             Some(next) if **next == (Self { next: None, ..self.clone() }) => {
                 let same = Arc::clone(embedders.configured());
                 Ok(embedders.with_next(same))
             }
-            Some(next) => Ok(embedders.with_next(next.one(next_key, EMBEDDER_NEXT_KEY)?)),
+            Some(next) => Ok(embedders.with_next(next.one(next_key, EMBEDDER_NEXT_KEY, taint)?)),
             None => Ok(embedders),
         }
     }
 
-    fn one(&self, key: Option<String>, variable: &'static str) -> Result<Arc<dyn Embedder>> {
+    fn one(
+        &self,
+        key: Option<String>,
+        variable: &'static str,
+        taint: TaintMode,
+    ) -> Result<Arc<dyn Embedder>> {
         let inner: Arc<dyn Embedder> = match self.kind {
             EmbedderKind::Auto | EmbedderKind::Lexical => {
                 return Ok(Arc::new(Lexical::new(self.dimension)));
@@ -234,7 +245,9 @@ impl EmbedderSettings {
                     dimension: self.dimension,
                 };
                 let limit = Duration::from_millis(self.timeout_ms);
-                Arc::new(EndpointEmbedder::new(fingerprint, &way, path, limit).map_err(wrong)?)
+                let taint = if way.address.is_remote() { taint } else { TaintMode::Off };
+                let endpoint = EndpointEmbedder::new(fingerprint, &way, path, limit);
+                Arc::new(endpoint.map_err(wrong)?.with_taint(taint))
             }
             EmbedderKind::Local => self.local()?,
         };

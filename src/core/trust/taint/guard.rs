@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{TaintMode, rules_of_message, rules_with_names, texts_of};
+use super::{TaintMode, rules_of, rules_of_message, rules_with_names, texts_of};
 use crate::memory::LABELS;
 use crate::memory::archive::{FoundPassage, Parent};
 use crate::memory::core::Core;
@@ -93,6 +93,14 @@ impl TaintMode {
             shown["quarantined"] = true.into();
         }
         shown
+    }
+
+    /// Returns the explanation that replaces a text for a server on another machine, if the text is
+    /// in quarantine.
+    pub fn withheld(self, text: &str) -> Option<String> {
+        let rules = if self == Self::Quarantine { rules_of(text) } else { Vec::new() };
+        let rules: Vec<String> = rules.into_iter().map(str::to_owned).collect();
+        (!rules.is_empty()).then(|| notice(&rules, text))
     }
 
     /// Returns the taint report on a chunk.
