@@ -121,9 +121,9 @@ pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
 pub const PART_CHUNKS: usize = 256;
 /// Maximum length of the text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
-/// Maximum length of the name of an archived document, in bytes; all characters are allowed,
-/// Maximum length of a user, a session or a tag of a message or document, in bytes.
-pub const LABEL_BYTES_MAX: usize = 128;
+/// Maximum length of a user, a session or a tag of a message or document, in bytes. It is the limit
+/// of `metadata.user_id` in Anthropic's messages API.
+pub const LABEL_BYTES_MAX: usize = 256;
 /// Maximum number of tags of a message or document.
 pub const TAGS_MAX: usize = 16;
 /// Maximum number of attributes in the metadata of a message or document. Like the next two limits,
@@ -133,6 +133,7 @@ pub const METADATA_PAIRS_MAX: usize = 16;
 pub const METADATA_KEY_BYTES_MAX: usize = 64;
 /// Maximum length of the value of such an attribute, in bytes.
 pub const METADATA_VALUE_BYTES_MAX: usize = 512;
+/// Maximum length of the name of an archived document, in bytes; all characters are allowed,
 /// because the name is hashed.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Default, smallest and largest number of edges that a trace follows from its start.

@@ -149,6 +149,8 @@ fn cases() -> Vec<Case> {
         case("a block without content", STORE, r#"{"block_id": "a"}"#).is(400, "INVALID_ARGUMENT").naming("content"),
         case("an unknown mode", STORE, r#"{"block_id": "a", "content": "x", "policy": {"mode": "burn"}}"#).is(400, "INVALID_ARGUMENT").naming("policy.mode"),
         case("deleting no block", STORE, r#"{"block_id": "none", "content": "", "policy": {"mode": "delete"}}"#).is(404, "BLOCK_NOT_FOUND").with("blocks", json!(["human"])),
+        case("a read with a key that is too long", FETCH, format!(r#"{{"block_id": "human", "idempotency_key": "{}"}}"#, "k".repeat(257)))
+            .is(400, "INVALID_ARGUMENT").naming("idempotency_key"),
         case("fetching no block", FETCH, r#"{"block_id": "none"}"#).is(404, "BLOCK_NOT_FOUND").with("blocks", json!(["human"])),
         case("an unknown strategy", EVICT, r#"{"strategy": "lifo"}"#).is(400, "INVALID_ARGUMENT").naming("strategy"),
         case("a negative target", EVICT, r#"{"target_tokens": -1}"#).is(400, "INVALID_ARGUMENT").naming("target_tokens"),

@@ -18,6 +18,7 @@ mod bodies;
 mod compaction;
 mod embeddings;
 mod forms;
+mod labelled;
 mod messages;
 
 /// Window of the agents, and of the model, in tokens.

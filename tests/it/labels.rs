@@ -297,7 +297,7 @@ async fn a_person_finds_what_all_its_agents_know_and_nothing_else() {
 async fn labels_beyond_their_bounds_change_nothing() {
     let (_home, _server, agent) = served().await;
     let before = agent.state().await["version"].clone();
-    let long = "x".repeat(200);
+    let long = "x".repeat(300);
     for (labels, field) in [
         (json!({"user": ""}), "user"),
         (json!({"session": long}), "session"),

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
+use crate::limits::LABEL_BYTES_MAX;
+use crate::memory::Labels;
 use crate::memory::conversation::{ClientCall, ClientMessage};
 use crate::memory::message::Role;
 use crate::openai::{Conversation, Fields, checked_tools, without_tools};
@@ -40,7 +42,12 @@ pub fn parse_messages(
     };
     if let Some(metadata) = fields.take("metadata") {
         let mut metadata = Fields::of(metadata, "metadata")?;
-        conversation.user = metadata.text("user_id")?;
+        let user = metadata.text("user_id")?.filter(|user| !user.is_empty());
+        conversation.labels = Labels { user, ..Labels::default() };
+        if conversation.labels.check("").is_err() {
+            let told = format!("use 1 to {LABEL_BYTES_MAX} bytes without control characters");
+            return Err(metadata.fault("user_id", told));
+        }
         metadata.end()?;
     }
     options(&mut fields, &mut conversation.options)?;

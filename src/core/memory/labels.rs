@@ -72,10 +72,13 @@ impl JsonSchema for Labels {
 }
 
 impl Labels {
-    /// Refuses labels beyond their bounds; `at` names the argument in errors.
+    /// Refuses labels beyond their bounds; `at` names the argument in errors,
+    /// and is empty if the labels themselves are the arguments.
     pub fn check(&self, at: &str) -> Result<()> {
-        let fault =
-            |field: &str, told: String| Err(Error::argument(&format!("{at}.{field}"), told));
+        let fault = |field: &str, told: String| {
+            let at = if at.is_empty() { field.to_owned() } else { format!("{at}.{field}") };
+            Err(Error::argument(&at, told))
+        };
         let fits = |text: &str| {
             !text.is_empty() && text.len() <= LABEL_BYTES_MAX && !text.chars().any(char::is_control)
         };

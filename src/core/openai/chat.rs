@@ -28,9 +28,8 @@ const PASSED_ON: [&str; 14] = [
 ];
 
 /// Request fields that concern only OpenAI's servers and have no effect on this server.
-const IGNORED: [&str; 8] = [
+const IGNORED: [&str; 7] = [
     "store",
-    "metadata",
     "service_tier",
     "safety_identifier",
     "prompt_cache_key",
@@ -52,7 +51,7 @@ pub fn parse_chat(body: Map<String, Value>, taken: &dyn Fn(&str) -> bool) -> Res
     let mut conversation = Conversation {
         model: fields.required("model")?,
         stream: fields.flag("stream")?,
-        user: fields.text("user")?,
+        labels: fields.labels()?,
         ..Conversation::default()
     };
     if let Some(options) = fields.take("stream_options") {

@@ -9,6 +9,7 @@ use super::conversation::Conversation;
 use super::fields::Fields;
 use super::responses::{previous, said_in};
 use crate::error::{Error, Result};
+use crate::memory::Labels;
 use crate::memory::conversation::ClientMessage;
 use crate::memory::message::Role;
 use crate::memory::receipt::sha256;
@@ -79,7 +80,7 @@ pub fn parse_compact(body: Map<String, Value>) -> Result<Conversation> {
     fields.refuse("conversation", &[], stateful)?;
     let mut conversation = Conversation {
         model: fields.required("model")?,
-        user: fields.text("user")?,
+        labels: Labels { user: fields.text("user")?, ..Labels::default() },
         previous: previous(&mut fields)?,
         ..Conversation::default()
     };

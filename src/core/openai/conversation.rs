@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::limits::NAME_BYTES_MAX;
+use crate::memory::Labels;
 use crate::memory::conversation::ClientMessage;
 use crate::memory::message::Role;
 use crate::trust::check_address;
@@ -29,8 +30,9 @@ pub struct Conversation {
     pub stream: bool,
     /// Whether the last event of a streamed answer contains token counts.
     pub usage: bool,
-    /// The request's field `user`. Conversations of different users never continue each other.
-    pub user: Option<String>,
+    /// The request's fields `user` and `metadata`, as labels of its messages. Conversations of
+    /// different users never continue each other.
+    pub labels: Labels,
     /// The thread position to continue, if the client names a position instead of sending all
     /// messages.
     pub previous: Option<Previous>,

@@ -1,9 +1,12 @@
 //! Reads the fields of a request one by one. The error for an unknown field names this field.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::limits::NAME_BYTES_MAX;
+use crate::memory::Labels;
 
 /// Maximum number of client tools in one request.
 const CLIENT_TOOLS_MAX: usize = 128;
@@ -51,6 +54,19 @@ impl Fields {
     /// Removes the named fields from the object and returns them.
     pub(crate) fn taken(&mut self, names: &[&str]) -> Map<String, Value> {
         names.iter().filter_map(|name| Some(((*name).to_owned(), self.take(name)?))).collect()
+    }
+
+    /// Takes the fields `user` and `metadata`, which become the labels of the request's messages.
+    pub(crate) fn labels(&mut self) -> Result<Labels> {
+        let user = self.text("user")?.filter(|user| !user.is_empty());
+        let metadata = match self.take("metadata") {
+            None => BTreeMap::new(),
+            Some(metadata) => serde_json::from_value(metadata)
+                .map_err(|_| self.fault("metadata", "must be an object of texts"))?,
+        };
+        let labels = Labels { user, metadata, ..Labels::default() };
+        labels.check(&self.at)?;
+        Ok(labels)
     }
 
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>> {

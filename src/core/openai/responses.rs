@@ -69,7 +69,7 @@ pub fn parse_responses(
         system: fields.text("instructions")?,
         stream: fields.flag("stream")?,
         usage: true,
-        user: fields.text("user")?,
+        labels: fields.labels()?,
         previous: previous(&mut fields)?,
         echo,
         ..Conversation::default()
@@ -156,7 +156,6 @@ fn options(fields: &mut Fields, conversation: &mut Conversation) -> Result<()> {
         options.ignore(&["include_obfuscation", "include_usage"]);
         options.end()?;
     }
-    fields.ignore(&["metadata"]);
     fields.ignore(&IGNORED);
     Ok(())
 }

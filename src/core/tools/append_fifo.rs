@@ -294,7 +294,12 @@ impl AppendFifo {
     /// Returns the call that appends one message from a client that sends its whole history.
     /// `place` is the message's position in the thread, and `at` names the message in errors. A
     /// tool's answer may be empty in such a history.
-    pub fn from_client(seen: &ClientMessage, place: ThreadPosition, at: &str) -> Result<Self> {
+    pub fn from_client(
+        seen: &ClientMessage,
+        labels: &Labels,
+        place: ThreadPosition,
+        at: &str,
+    ) -> Result<Self> {
         let call = |call: &ClientCall| ToolCall {
             id: call.id.clone(),
             kind: CallKind::Function,
@@ -306,6 +311,7 @@ impl AppendFifo {
             name: seen.name.clone(),
             tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
             tool_call_id: seen.call_id.clone(),
+            labels: Some(labels.clone()).filter(|labels| *labels != Labels::default()),
             ..Parts::default()
         };
         if !(seen.role == Role::Tool && seen.text.is_empty()) {

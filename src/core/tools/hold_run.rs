@@ -7,6 +7,7 @@ use super::patch_agent::check_room;
 use super::spec::{Access, Command, Spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
+use crate::memory::Labels;
 use crate::memory::core::Offered;
 use crate::memory::event::named;
 use crate::memory::message::{Kind, Message, Role};
@@ -26,6 +27,8 @@ pub struct HoldRun {
     /// The tools for which the run reserves tokens of the window; `None` if they are reserved
     /// already, or if the run offers no tools.
     pub reserve: Option<Offered>,
+    /// Labels of the answers, if the run's input was appended before the run.
+    pub labels: Labels,
 }
 
 /// Ends a run: releases the lease, ends the heartbeat chain, and records the reason in the audit
@@ -97,7 +100,7 @@ impl HoldRun {
             owner: self.owner.clone(),
             until_ms: now,
             started_ms: now,
-            labels: Vec::new(),
+            labels: self.labels.stored(),
         }
     }
 }

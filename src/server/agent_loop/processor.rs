@@ -47,6 +47,7 @@ pub(super) fn lease(request: &RunRequest, owner: &str) -> HoldRun {
         owner: owner.to_owned(),
         lease_ms: RUN_LEASE_MS,
         reserve: None,
+        labels: request.labels.clone(),
     }
 }
 

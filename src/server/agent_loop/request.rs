@@ -4,8 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::toolbox::name_of;
+use crate::executor::check_key;
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::KEY_BYTES_MAX;
+use vctx_core::memory::Labels;
 use vctx_core::memory::message::Role;
 use vctx_core::memory::receipt;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
@@ -42,6 +44,8 @@ pub struct RunRequest {
     pub key: String,
     /// Input messages of the run; empty if the input is an event that is already recorded.
     pub input: Vec<NewMessage>,
+    /// Labels of the run's answers, if its input is already in the memory.
+    pub labels: Labels,
     /// Client tools in the format of the model's endpoint; the run ends when the model calls a
     /// client tool.
     pub client_tools: Vec<Value>,
@@ -60,12 +64,7 @@ pub struct RunRequest {
 impl RunRequest {
     /// Refuses an invalid request.
     pub(super) fn check(&self) -> Result<()> {
-        if self.key.is_empty() || self.key.len() > KEY_BYTES_MAX {
-            return Err(Error::argument(
-                "idempotency_key",
-                format!("use 1 to {KEY_BYTES_MAX} bytes"),
-            ));
-        }
+        check_key(&self.key)?;
         if self.input.len() > RUN_INPUT_MAX {
             return Err(Error::argument("input", format!("more than {RUN_INPUT_MAX} messages")));
         }

@@ -8,6 +8,7 @@ use super::processor::Processor;
 use super::request::RunRequest;
 use crate::limits::RUN_EVENTS_WAITING;
 use vctx_core::error::Result;
+use vctx_core::memory::Labels;
 use vctx_core::policy::turn::Beat;
 use vctx_core::trust::Principal;
 
@@ -32,6 +33,7 @@ impl Processor {
             agent: agent.to_owned(),
             key: key.to_owned(),
             input: Vec::new(),
+            labels: Labels::default(),
             client_tools: Vec::new(),
             options: Map::new(),
             beat: Beat::default(),

@@ -10,7 +10,7 @@ use super::export::{Lines, READ_AGAIN};
 use super::import::{FileLines, Order, checked, refused};
 use super::kernel::{Kernel, no_agent, patience};
 use super::quota::check_blocks;
-use super::request::{ReplayKeys, required_key};
+use super::request::ReplayKeys;
 use crate::store::{self, ImportWriter};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::{CloneSource, Core};
@@ -37,7 +37,7 @@ impl Executor {
         let mut own = principal.clone();
         let local = self.calling(&mut own, name);
         let target = admit(&own, &local)?;
-        let by = ReplayKeys::of(&source, required_key(Some(key))?).key;
+        let by = ReplayKeys::of(&source, key).key;
         self.kernel.checked(&source, &[], patience()).await?;
         if let Some(core) = self.cloned_before(&target, &by).await? {
             return Ok((false, self.state_of(&target, &core)));

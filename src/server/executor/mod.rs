@@ -74,7 +74,7 @@ pub use recall_vectors::Embedded;
 pub use refine::DueRefine;
 pub use reindex::Reindex;
 pub use reindex_work::Reindexed;
-pub use request::{CallRequest, Guard, Reply};
+pub use request::{CallRequest, Guard, Reply, check_key};
 pub use score::{ConveyanceSettings, Scores, Span};
 
 pub use crate::store::{

@@ -224,13 +224,17 @@ pub(super) fn key_of(
     }
 }
 
-/// Returns a call's idempotency key, if it has one of a valid length.
-pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
+/// Refuses an idempotency key that is empty or too long.
+pub fn check_key(key: &str) -> Result<()> {
+    match key.len() {
+        1..=KEY_BYTES_MAX => Ok(()),
+        _ => Err(Error::argument("idempotency_key", format!("use 1 to {KEY_BYTES_MAX} bytes"))),
+    }
+}
+
+fn required_key(key: Option<&str>) -> Result<&str> {
     match key {
-        Some(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(key),
-        Some(_) => {
-            Err(Error::argument("idempotency_key", format!("use 1 to {KEY_BYTES_MAX} bytes")))
-        }
+        Some(key) => check_key(key).map(|()| key),
         None => Err(Error::new(
             Code::IdempotencyKeyRequired,
             "send a fresh Idempotency-Key header (or argument idempotency_key), and the same one when you retry",

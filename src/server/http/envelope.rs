@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::body::object;
 use super::caller::Caller;
 use super::reply::with_etag;
-use crate::executor::{CallRequest, Guard};
+use crate::executor::{CallRequest, Guard, check_key};
 use vctx_core::dialect::Translated;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::capture::Capture;
@@ -60,6 +60,7 @@ pub fn envelope(
     arguments: &mut Map<String, Value>,
 ) -> Result<(Option<String>, Option<Guard>)> {
     let key = either(headers, "idempotency-key", arguments, "idempotency_key")?;
+    key.as_deref().map_or(Ok(()), check_key)?;
     let guard = either(headers, "if-match", arguments, "_rev")?;
     Ok((key, guard.as_deref().map(Guard::parse).transpose()?))
 }

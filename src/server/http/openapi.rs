@@ -95,6 +95,7 @@ fn operation(
         let schema = match name {
             "turn" => json!({"type": "integer", "minimum": 1, "maximum": u64::MAX}),
             "doc_id" => bodies.text("document"),
+            "user" => bodies.text("label"),
             _ => bodies.text("name"),
         };
         let mut parameter = json!({"name": name, "in": "path", "required": true, "schema": schema});

@@ -15,6 +15,7 @@ use super::reply::json_answer;
 use crate::executor::{Ask, CallRequest};
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::LEASE_MS_BOUNDS;
+use vctx_core::memory::Labels;
 use vctx_core::memory::model_api::ModelApi;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
 use vctx_core::tools::{EndRun, HoldRun, RecordAnswer, decode_as};
@@ -74,7 +75,13 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
     if lease_ms < shortest || lease_ms > longest {
         return Err(Error::argument("lease_ms", format!("use {shortest} to {longest}")));
     }
-    let hold = HoldRun { run: body.run.clone(), owner: owner(&caller), lease_ms, reserve: None };
+    let hold = HoldRun {
+        run: body.run.clone(),
+        owner: owner(&caller),
+        lease_ms,
+        reserve: None,
+        labels: Labels::default(),
+    };
     let PromptBody { model, api, tools, options, .. } = body;
     let ask = Ask { hold, model, api, tools, options };
     let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;

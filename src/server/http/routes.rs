@@ -73,7 +73,7 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
     let feed = Answers { feed: true, ..Answers::default() };
     vec![
         Route::read("/v1/agents", "List agents by name", agents::list)
-            .query("user", "only the agents of this person", bodies.text("short"))
+            .query("user", "only the agents of this person", bodies.text("label"))
             .query("after", "`next` of the page before", json!({"type": "string", "maxLength": NAME_BYTES_MAX, "pattern": "^(([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*|[.]{3,})(@[1-9][0-9]{0,2})?)?$"}))
             .limit(bounded((AGENTS_PAGE.0, 1, AGENTS_PAGE.1))),
         Route::write(Method::PUT, "/v1/agents/{agent}", "Create an agent (idempotent)", agents::create).body_of::<NewAgent>().answers(made),
@@ -124,10 +124,10 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)
             .page("from_seq", MESSAGES_PAGE.1)
-            .query("session", "only the messages with this session", bodies.text("short"))
+            .query("session", "only the messages with this session", bodies.text("label"))
             .query("originals", ORIGINALS, json!({"type": "boolean"})),
         Route::read("/v1/agents/{agent}/sessions", "The sessions of an agent by name, with the number and the time of their messages", agents::sessions)
-            .query("after", "`next` of the previous page", bodies.text("short_part"))
+            .query("after", "`next` of the previous page", bodies.text("label_part"))
             .limit(bounded((SESSIONS_PAGE.0, 1, SESSIONS_PAGE.1))),
         Route::write(Method::POST, "/v1/users/{user}/search", "Search all agents of a person: messages and documents, the best results of all agents first", agents::search_user)
             .body_of::<SearchUser>(),

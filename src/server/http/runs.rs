@@ -147,6 +147,7 @@ async fn request(caller: Caller, body: Body) -> Result<(RunRequest, Room)> {
         agent: caller.agent,
         key,
         input: run.input.messages(run.labels.as_ref()),
+        labels: Labels::default(),
         client_tools: run.client_tools,
         options: run.options,
         beat: match run.beat {

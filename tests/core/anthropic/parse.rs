@@ -48,7 +48,7 @@ fn all_forms_of_a_history_are_the_same_history() {
     assert_eq!(plain, written);
     assert_eq!(plain.system.as_deref(), Some("be brief"));
     assert_eq!(plain.said.len(), 3);
-    assert!(!plain.stream && plain.user.is_none());
+    assert!(!plain.stream && plain.labels.user.is_none());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn options_and_tools_get_the_names_of_the_chat_form() {
     assert_eq!(Value::Object(found.options), expected);
     let look = json!({"name": "look", "description": "Looks.", "parameters": {"type": "object"}});
     assert_eq!(found.tools, [function(look)]);
-    assert!(found.stream && found.user.as_deref() == Some("bea"));
+    assert!(found.stream && found.labels.user.as_deref() == Some("bea"));
     for (choice, passed) in [("auto", json!("auto")), ("any", json!("required"))] {
         let tool = json!({"name": "look", "input_schema": {}});
         let found = with(json!({"tools": [tool], "tool_choice": {"type": choice}})).unwrap();

@@ -126,7 +126,7 @@ fn a_request_names_the_conversation_by_its_history_or_its_last_answer() {
         {"role": "system", "content": "Be brief."}, user("hi"), answer]}))
     .unwrap();
     assert_eq!((history.said.len(), history.previous), (2, None));
-    assert_eq!(history.user.as_deref(), Some("u"));
+    assert_eq!(history.labels.user.as_deref(), Some("u"));
     let id = format!("resp_{}", thread());
     let last = parsed(json!({"model": "m", "input": null, "previous_response_id": id,
         "instructions": "Be brief.", "prompt_cache_key": "k", "service_tier": "auto"}))

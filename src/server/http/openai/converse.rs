@@ -123,7 +123,7 @@ impl Converse<'_> {
         let Some(previous) = &self.conversation.previous else {
             let agent = self.requested.agent.as_deref();
             let (tenant, uid) = (&self.principal.tenant, self.principal.actor.uid);
-            let beginning = beginning(tenant, uid, agent, self.conversation.user.as_deref());
+            let beginning = beginning(tenant, uid, agent, self.conversation.labels.user.as_deref());
             return Ok((places(&beginning, said), 0));
         };
         let thread = match previous {
@@ -341,6 +341,7 @@ impl Converse<'_> {
             Err(error) if error.code == Code::AgentNotFound => {
                 let body = NewAgent {
                     system: Some(system.unwrap_or_default().to_owned()),
+                    user: self.conversation.labels.user.clone(),
                     ..NewAgent::with_window(self.window)
                 };
                 match self.executor.create(self.principal, &agent, body).await {
@@ -386,8 +387,9 @@ impl Converse<'_> {
         }
         let mut guard = target.rev.clone().map_or(Guard::Any, Guard::Rev);
         for (number, (seen, position)) in new {
-            let call =
-                AppendFifo::from_client(seen, position.clone(), &format!("messages[{number}]."))?;
+            let at = format!("messages[{number}].");
+            let labels = &self.conversation.labels;
+            let call = AppendFifo::from_client(seen, labels, position.clone(), &at)?;
             let arguments =
                 Map::from_iter([("thread".to_owned(), position.thread.as_str().into())]);
             let key = format!("{}/said", position.thread);

@@ -45,6 +45,7 @@ pub(super) fn run_of(
         agent: stored.agent.clone(),
         key: stored.position.thread.clone(),
         input: Vec::new(),
+        labels: conversation.labels.clone(),
         client_tools: conversation.tools.clone(),
         options: conversation.options.clone(),
         beat: Beat::Always,
