@@ -22,26 +22,23 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number in the next idempotency key that a test sends.
 static KEYS: AtomicUsize = AtomicUsize::new(0);
 
-/// A server process that uses this model and its own data directory; dropping it kills the process.
+/// A server process with its own data directory; dropping it kills the process.
 struct Server {
     process: Child,
     socket: PathBuf,
 }
 
 impl Server {
-    fn start(directory: &Path, model: &Path) -> Server {
+    /// Starts a server with the model in the directory `model`, or with the installed one.
+    fn start(directory: &Path, model: Option<&Path>) -> Server {
         let socket = directory.join("s");
-        let process = Command::new(env!("CARGO_BIN_EXE_vctx"))
-            .args(["serve", "--socket"])
-            .arg(&socket)
-            .arg("--data-dir")
-            .arg(directory.join("data"))
-            .env("VCTX_EMBEDDER__KIND", "local")
-            .env("VCTX_EMBEDDER__MODEL_DIR", model)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_vctx"));
+        serve.args(["serve", "--socket"]).arg(&socket);
+        serve.arg("--data-dir").arg(directory.join("data"));
+        if let Some(model) = model {
+            serve.env("VCTX_EMBEDDER__KIND", "local").env("VCTX_EMBEDDER__MODEL_DIR", model);
+        }
+        let process = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let server = Server { process, socket };
         for _ in 0..LOOKS_MAX {
             if server.ask("GET", "/readyz", &Value::Null).is_some_and(|(status, _)| status == 200) {
@@ -50,6 +47,36 @@ impl Server {
             std::thread::sleep(LOOK);
         }
         panic!("the server is never ready");
+    }
+
+    /// Sends a request about the agent `ada`, and returns the answer.
+    fn done(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) =
+            self.ask(method, &format!("/v1/agents/ada{path}"), &body).expect("an answer");
+        assert!(status < 300, "{path}: {answer}");
+        answer
+    }
+
+    /// Creates the agent `ada`, with these texts in recall storage.
+    fn told(&self, texts: &[&str]) {
+        self.done("PUT", "", json!({"context_window": 4096, "system": "Be kind."}));
+        let entries: Vec<Value> = texts.iter().map(|text| json!({"content": text})).collect();
+        self.done("POST", "/tools/write_recall", json!({"entries": entries}));
+    }
+
+    /// Waits until each of `count` texts has a vector, and returns the text nearest to the query.
+    fn nearest(&self, query: &str, count: usize) -> String {
+        let asked = json!({"query": query, "mode": "vector", "similarity_min": 0, "limit": 5, "rehydrate": false});
+        let mut found = Value::Null;
+        for _ in 0..LOOKS_MAX {
+            found = self.done("POST", "/tools/search_recall", asked.clone())["result"].clone();
+            let results = found["results"].as_array().expect("results");
+            if results.len() == count {
+                return results[0]["content"].as_str().expect("a text").to_owned();
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("not all texts are found: {found}");
     }
 
     /// Sends a request, and returns status and body of the answer; `None` while no server listens.
@@ -81,32 +108,42 @@ impl Drop for Server {
 #[test]
 fn a_server_with_a_model_in_it_finds_what_was_said_and_what_was_taken_in() {
     let directory = tempfile::Builder::new().prefix("b").tempdir().unwrap();
-    let server = Server::start(directory.path(), &write(directory.path(), json!({})));
-    let agent = "/v1/agents/ada";
-    let done = |method: &str, path: &str, body: Value| {
-        let (status, answer) = server.ask(method, &format!("{agent}{path}"), &body).unwrap();
-        assert!(status < 300, "{path}: {answer}");
-        answer
-    };
-    done("PUT", "", json!({"context_window": 4096, "system": "Be kind."}));
-    let entries: Vec<Value> = SENTENCES.iter().map(|text| json!({"content": text})).collect();
-    done("POST", "/tools/write_recall", json!({"entries": entries}));
-    let asked = json!({"query": SENTENCES[2], "mode": "vector", "similarity_min": 0, "limit": 5, "rehydrate": false});
-    let mut found = Value::Null;
-    for _ in 0..LOOKS_MAX {
-        found = done("POST", "/tools/search_recall", asked.clone())["result"].clone();
-        if found["results"].as_array().unwrap().len() == SENTENCES.len() {
-            break;
-        }
-        std::thread::sleep(LOOK);
-    }
-    assert_eq!(found["results"].as_array().unwrap().len(), SENTENCES.len(), "{found}");
-    assert_eq!(found["results"][0]["content"], SENTENCES[2], "{found}");
-    done("POST", "/tools/ingest_archival", json!({"doc_id": "log", "chunks": SENTENCES}));
+    let model = write(directory.path(), json!({}));
+    let server = Server::start(directory.path(), Some(&model));
+    server.told(&SENTENCES);
+    assert_eq!(server.nearest(SENTENCES[2], SENTENCES.len()), SENTENCES[2]);
+    server.done("POST", "/tools/ingest_archival", json!({"doc_id": "log", "chunks": SENTENCES}));
     let asked = json!({"query_text": SENTENCES[1], "mode": "vector", "limit": 5});
-    let found = done("POST", "/tools/search_archival", asked)["result"].clone();
+    let found = server.done("POST", "/tools/search_archival", asked)["result"].clone();
     assert_eq!(found["results"].as_array().unwrap().len(), SENTENCES.len(), "{found}");
     assert_eq!(found["results"][0]["text"], SENTENCES[1], "{found}");
+}
+
+#[test]
+fn an_installed_minilm_finds_a_fact_by_its_meaning_without_any_setting() {
+    let files = std::env::var_os(MINILM).expect("VCTX_TEST_MINILM names its directory");
+    let directory = tempfile::Builder::new().prefix("b").tempdir().unwrap();
+    let vctx = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vctx"));
+        let command = command.args(arguments).arg("--data-dir").arg(directory.path().join("data"));
+        let answer = command.output().unwrap();
+        let told = String::from_utf8_lossy(&answer.stdout).into_owned();
+        assert!(answer.status.success(), "{told}{}", String::from_utf8_lossy(&answer.stderr));
+        told
+    };
+    vctx(&["embedder", "install", "minilm", "--from", files.to_str().unwrap()]);
+    assert!(vctx(&["embedder", "show"]).contains("minilm"));
+    let server = Server::start(directory.path(), None);
+    let said = [
+        "My sister adopted a grey kitten.",
+        "The invoice is due on Friday.",
+        "We sail to Lisbon in March.",
+        "The bakery closes at noon.",
+    ];
+    server.told(&said);
+    for (question, fact) in [("What pet does she have?", 0), ("When must I pay the bill?", 1)] {
+        assert_eq!(server.nearest(question, said.len()), said[fact], "{question}");
+    }
 }
 
 /// Environment variable that names the directory with the published files of all-MiniLM-L6-v2;
