@@ -116,6 +116,11 @@ async fn every_change_of_a_row_is_named() {
         assert!(named(&ada).await.iter().any(|named| named == collection), "{collection}");
         database.row(&format!("REMOVE '{other}' IN {collection} RETURN 1"), json!({})).await;
     }
+    // A server that begins to make vectors takes a lease first; a lease alone is no mark.
+    let lease = "INSERT { _key: 'ada', claim: { by: 'x', until_ms: 1 } } INTO recall_marks";
+    database.rows(&format!("{lease} RETURN NEW"), json!({})).await;
+    home.assert_verified("vctx.sock", "ada");
+    database.row("REMOVE 'ada' IN recall_marks RETURN 1", json!({})).await;
     all.insert("recall_vectors".into(), Vec::new());
     let (mut tried, mut unnamed) = (0, Vec::new());
     let exported = RowKind::ALL.map(RowKind::collection);
