@@ -271,6 +271,9 @@ class State(TypedDict, total=False):
     outbound: str
     spending: Json
     user: str | None
+    incarnation: int
+    names: list[str]
+    cloned: Json
     system: str
     working_blocks: list[Block]
     queue: Json
