@@ -120,6 +120,12 @@ impl Client {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
+    /// Builds a context for a question: what the memory and the given documents say about it.
+    pub async fn build_context(&self, agent: &str, body: &Value) -> Result<Value, Problem> {
+        let path = format!("{}/context", agent_path(agent));
+        self.json(Method::POST, &path, Some(body), None).await
+    }
+
     /// Returns the rendered window of an agent, with a signed head of the agent's ledger.
     pub async fn receipt(&self, agent: &str) -> Result<Value, Problem> {
         self.get(&format!("{}/context?signed=true", agent_path(agent))).await

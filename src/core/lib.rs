@@ -4,6 +4,7 @@ pub mod anthropic;
 pub mod bound;
 pub mod chunk;
 pub mod clock;
+pub mod context;
 pub mod conveyance;
 pub mod dialect;
 pub mod error;

@@ -21,7 +21,7 @@ use vctx_core::policy::{
     Answers, ArchiveAnswer, CallPlace, Ctx, Question, Step, Stop, SummaryAnswer, SummarySettings,
     Surroundings, Unobserved, VectorsAnswer,
 };
-use vctx_core::search::{Candidate, Entries, QueueCopy, RecallRows, listed};
+use vctx_core::search::{Entries, ListedEntry, QueueCopy, RecallRows, listed};
 use vctx_core::text::{lexical, local};
 use vctx_core::tools::{Call, NewAgent, PatchAgent, Tool, decode_as, new_core};
 use vctx_core::trust::{Actor, Principal, Scope, TaintMode, Trace, admit};
@@ -217,7 +217,7 @@ impl World {
                         self.logged.contains_key(&m.seq) || (in_queue && m.role != Role::Tool)
                     };
                     let stored = self.messages.iter().filter(looked);
-                    let hit = |m: &Message| Candidate { id: m.key.clone(), seq: m.seq, held: 0 };
+                    let hit = |m: &Message| ListedEntry { id: m.key.clone(), seq: m.seq, held: 0 };
                     let hits = stored.filter(matches).map(hit).collect();
                     let sources = RecallRows { view: hits, ..RecallRows::default() };
                     let found = listed(&query, sources, self.unix_ms);

@@ -14,6 +14,7 @@ const CORE_LAYERS: &[(&[&str], &str)] = &[
     (&["ledger"], "the digests of all rows"),
     (&["policy"], "decisions"),
     (&["proof", "conveyance", "chunk", "text"], "the past, the score, chunks, texts"),
+    (&["context"], "contexts for a question"),
     (&["tools"], "what a call does"),
     (&["dialect", "openai"], "other names and forms of the same calls"),
     (&["anthropic"], "the conversations of the OpenAI API in Anthropic's form"),

@@ -265,6 +265,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ("delete", "/v1/agents/{agent}") => {
             vec![Asked { own: None, ..write("DELETE", &path, &json!({}), &key(), "_nobody----") }]
         }
+        // A context for the word has only the caller's own texts.
+        ("post", "/v1/agents/{agent}/context") => {
+            let body = json!({"question": format!("What about {}?", names.word), "explain": true});
+            vec![Asked { alike: false, ..write("POST", &path, &body, &key(), "*") }]
+        }
         // There is an agent of that name, so no clone is made.
         ("post", "/v1/agents/{agent}/clone") => {
             let body = json!({"agent": agent});

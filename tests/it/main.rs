@@ -40,6 +40,7 @@ mod again;
 mod archival;
 mod archival_crash;
 mod bad_input;
+mod built;
 mod captured;
 mod cells;
 mod changes;

@@ -44,6 +44,7 @@ RULES = [
     ("/prompts", r"^tools: |^options[.:]"),
     # The limits of labels, which the schema of every tool would repeat.
     ("", r"\b(labels\.)?(user|session|tags|metadata)\b.*: (use 1 to \d+ bytes|more than|name: use|longer than)"),
+    ("/context", r"^question: |^documents\[\d+\]\.(text|id): |^documents: "),
     ("/archive", r"^limit: use 1 to 100$|^originals: "),
     ("append_fifo", r"^message\.(content: empty|tool_calls?: |tool_call_id: )|^cites"),
     ("write_recall", r"^entries\[\d+\]\.content: "),

@@ -17,7 +17,7 @@ use crate::memory::message::Message;
 use crate::memory::page::Page;
 use crate::memory::schedule::Schedule;
 use crate::search::{
-    Entries, NearQuery, NearResult, RecallList, RecallQuery, WordQuery, WordResult,
+    Entries, Look, LookFound, NearQuery, NearResult, RecallList, RecallQuery, WordQuery, WordResult,
 };
 use crate::trust::{Trace, TraceQuery, Vertex, VertexId};
 
@@ -68,6 +68,11 @@ pub enum Question {
         queue: Range<u64>,
         /// Server time of the search, in milliseconds.
         now_ms: u64,
+    },
+    /// Looks into several stores of the memory at once.
+    Looks {
+        /// The looks, at most [`crate::search::LOOKS_MAX`].
+        looks: Vec<Look>,
     },
     /// Messages of recall storage, and their copies in the queue.
     Entries {
@@ -320,6 +325,8 @@ answers! {
     passing calls: Vec<CallPlace>;
     /// The result of a search of recall storage.
     lasting recall: RecallList;
+    /// What each look found, in the order of the looks.
+    lasting looks: Vec<LookFound>;
     /// Messages of recall storage.
     lasting entries: Entries;
     /// The stored list of search results, if it exists.

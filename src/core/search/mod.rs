@@ -7,6 +7,7 @@ mod bm25;
 pub mod borders;
 pub mod escaped;
 mod lists;
+mod look;
 mod nearest;
 mod order;
 mod page;
@@ -22,16 +23,19 @@ pub use archive_words::{WordQuery, words_of_question};
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
+pub use look::{LOOK_ROWS, LOOKS_MAX, Look, LookFound};
 pub use nearest::{
     Conditions, LookCounts, NearPlan, NearQuery, NearResult, NearRows, first_plan, wider_plan,
 };
 pub use order::Order;
 pub use page::{PageRequest, PageToken, new_page, page_token};
 pub use passage::passages;
+pub(crate) use query::phrases_of;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
+pub(crate) use rank::{PartScore, content_words, part_scores, turn_values, word_values};
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{
-    Candidate, Entries, Partner, QueueCopy, RecallHit, RecallList, RecallRows, Unviewed, listed,
+    Entries, ListedEntry, Partner, QueueCopy, RecallHit, RecallList, RecallRows, Unviewed, listed,
 };
 pub use recall_near::{RecallNear, recall_plan};
 pub use stop_words::StopWords;

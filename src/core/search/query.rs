@@ -112,11 +112,7 @@ impl RecallQuery {
                 "no word to search for: give some words, or a phrase in \"quotes\"".into(),
             );
         }
-        // An unpaired quotation mark at the end opens no phrase.
-        let pairs = marked.matches('"').count() / 2;
-        let quoted = marked.split('"').skip(1).step_by(2).take(pairs).map(str::trim);
-        let mut phrases: Vec<String> = quoted.filter(|p| has_word(p)).map(str::to_owned).collect();
-        phrases.dedup();
+        let mut phrases = phrases_of(text);
         if phrases.len() > PHRASES_MAX {
             return fault(format!(
                 "more than {PHRASES_MAX} quoted phrases: search for them one by one"
@@ -160,6 +156,17 @@ impl RecallQuery {
         let by_meaning = matches!(self.mode, RecallMode::Vector { .. });
         if by_meaning { None } else { better_passage(&self.words, quoted, text, known) }
     }
+}
+
+/// Returns the quoted phrases of a text, in order.
+pub(crate) fn phrases_of(text: &str) -> Vec<String> {
+    let marked = text.replace(['“', '”', '„', '«', '»'], "\"");
+    // An unpaired quotation mark at the end opens no phrase.
+    let pairs = marked.matches('"').count() / 2;
+    let quoted = marked.split('"').skip(1).step_by(2).take(pairs).map(str::trim);
+    let mut phrases: Vec<String> = quoted.filter(|p| has_word(p)).map(str::to_owned).collect();
+    phrases.dedup();
+    phrases
 }
 
 fn has_word(text: &str) -> bool {

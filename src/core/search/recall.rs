@@ -19,7 +19,7 @@ const RECALL_LAG_MS: u64 = 5_000;
 
 /// An entry from the ArangoSearch view, or a recent entry that the view does not contain yet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Candidate {
+pub struct ListedEntry {
     /// Key of the entry, which is also the key of the entry's message.
     pub id: String,
     /// Position of the entry's message.
@@ -131,8 +131,8 @@ impl QueueCopy {
 
 /// Returns the entries of `tail` that the ArangoSearch view did not return; entries with most query
 /// words are first.
-fn fresh<'a>(tail: &'a [Candidate], shown: &HashSet<u64>) -> Vec<&'a Candidate> {
-    let mut rows: Vec<&Candidate> = tail.iter().filter(|row| !shown.contains(&row.seq)).collect();
+fn fresh<'a>(tail: &'a [ListedEntry], shown: &HashSet<u64>) -> Vec<&'a ListedEntry> {
+    let mut rows: Vec<&ListedEntry> = tail.iter().filter(|row| !shown.contains(&row.seq)).collect();
     rows.sort_by(|a, b| b.held.cmp(&a.held).then(b.seq.cmp(&a.seq)));
     rows
 }
@@ -143,9 +143,9 @@ fn fresh<'a>(tail: &'a [Candidate], shown: &HashSet<u64>) -> Vec<&'a Candidate> 
 pub struct RecallRows {
     /// Matching entries from the ArangoSearch view, best first; one more than the result list can
     /// contain if more entries match.
-    pub view: Vec<Candidate>,
+    pub view: Vec<ListedEntry>,
     /// Recent entries that contain words of the query.
-    pub tail: Vec<Candidate>,
+    pub tail: Vec<ListedEntry>,
     /// Time of the oldest recent entry that was read, in milliseconds; `None` if all recent entries
     /// were read.
     pub oldest_ms: Option<u64>,
@@ -241,7 +241,7 @@ pub fn listed(query: &RecallQuery, sources: RecallRows, now_ms: u64) -> RecallLi
 
 /// Appends the entries that were not scored to the result list: first those of `view`, then those
 /// of `tail` that `view` lacks.
-fn unweighed(hits: &mut Vec<RecallHit>, view: Vec<Candidate>, tail: &[Candidate]) {
+fn unweighed(hits: &mut Vec<RecallHit>, view: Vec<ListedEntry>, tail: &[ListedEntry]) {
     let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
     let rest = view.into_iter().map(|hit| (hit.id, hit.seq));
     let rest = rest.chain(fresh(tail, &shown).into_iter().map(|row| (row.id.clone(), row.seq)));

@@ -123,7 +123,7 @@ const WITHHELD: &str = "[quarantined]";
 /// Returns a passage with the taint rules that its text matches; for a quarantined passage, an
 /// explanation replaces the text, and the names of document and chunk and the provenance are
 /// withheld.
-fn guarded(ctx: &Ctx<'_>, passage: &FoundPassage) -> FoundPassage {
+pub(super) fn guarded(ctx: &Ctx<'_>, passage: &FoundPassage) -> FoundPassage {
     let TaintReport { rules, held } = ctx.around.taint.untrusted_passage(ctx.core, passage);
     let mut passage = passage.clone();
     passage.tainted = rules;

@@ -8,6 +8,7 @@ mod append_fifo;
 mod append_messages;
 mod archive_page;
 mod branch_agent;
+mod build_context;
 mod bury_chain;
 mod compact;
 mod core_results;
@@ -59,6 +60,7 @@ use crate::policy::{Ctx, Depends, Step, Stop};
 pub use append_fifo::AppendFifo;
 pub use append_messages::AppendMessages;
 pub use branch_agent::branch_core;
+pub use build_context::{BuildContext, GivenText};
 pub use bury_chain::BuryChain;
 pub use edit_core::{EditCore, ViewCore};
 pub use expire_recall::ExpireRecall;
@@ -101,6 +103,7 @@ list! {
         post_event::PostEvent,
         patch_agent::PatchAgent,
         rename_agent::RenameAgent,
+        build_context::BuildContext,
         bury_chain::BuryChain,
         expire_recall::ExpireRecall,
         refine_summary::RefineSummary,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::archive_page::Listed;
+use super::archive_page::{Listed, guarded};
 use super::ingest_checks::{check_vector, moment};
 use super::result_page::{ResultPage, query_hash};
 use super::spec::{ADDED, Access, Arguments, Card, Command, NEXT, Spec, optional_object};
@@ -251,9 +251,7 @@ impl SearchArchival {
     }
 
     fn first_page(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
-        let vectors =
-            ctx.answers.vectors(|| Question::Vectors { chunks: ctx.core.archived.chunks })?;
-        let Some(setting) = &vectors.setting else {
+        let Some((told, listed)) = self.found(ctx)? else {
             let mut told = Map::new();
             told.insert("plan".into(), Plan::Exact.text().into());
             told.insert("k_actual".into(), 0.into());
@@ -261,6 +259,22 @@ impl SearchArchival {
             let nothing = ResultPage { results: Vec::new(), number: 1, next: 0, stored: None };
             return self.close(ctx, told, &[], nothing);
         };
+        self.show(ctx, told, listed)
+    }
+
+    /// Returns the passages that the search finds, best first. The text of a passage in quarantine
+    /// is replaced.
+    pub fn passages(&self, ctx: &Ctx<'_>) -> Result<Vec<FoundPassage>, Stop> {
+        let listed = self.found(ctx)?.map(|(_, listed)| listed).unwrap_or_default();
+        Ok(listed.iter().map(|one| guarded(ctx, &one.passage)).collect())
+    }
+
+    /// Returns the fields about the search as a whole, and its results; `None` before the first
+    /// ingest.
+    fn found(&self, ctx: &Ctx<'_>) -> Result<Option<(Map<String, Value>, Vec<Listed>)>, Stop> {
+        let vectors =
+            ctx.answers.vectors(|| Question::Vectors { chunks: ctx.core.archived.chunks })?;
+        let Some(setting) = &vectors.setting else { return Ok(None) };
         let mode = self.way(ctx.around, setting);
         // A search by words alone needs no vector.
         let vector = match mode {
@@ -292,7 +306,7 @@ impl SearchArchival {
         let listed: Vec<Listed> = wanted.into_iter().filter_map(|one| one.read(read)).collect();
         let mut told = self.search_fields(mode, setting, ctx.answers, looked);
         told.insert("k_actual".into(), listed.len().into());
-        self.show(ctx, told, listed)
+        Ok(Some((told, listed)))
     }
 
     /// Whether passages near the question's vector are added to a result list with too few word

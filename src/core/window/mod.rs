@@ -26,6 +26,7 @@ pub use queue::open_call;
 pub(crate) use section::Past;
 pub use section::{Gone, Spec};
 pub use summary::summary_cost;
+pub(crate) use system::server_message;
 pub use working::count_block;
 
 // The list has the sections in the order of the window. To add a section whose text is already in

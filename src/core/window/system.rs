@@ -49,7 +49,7 @@ pub(super) fn system_message(form: Form, content: &str) -> Value {
 
 /// Returns a chat message for a text of the server within the conversation. The strict form shows
 /// it in a message of the user, with a line that says that the user did not say it.
-pub(super) fn server_message(form: Form, content: &str) -> Value {
+pub(crate) fn server_message(form: Form, content: &str) -> Value {
     match form {
         Form::One | Form::Two => system_message(form, content),
         Form::Strict => json!({"role": Role::User.text(), "content": strict::aside(content)}),

@@ -46,6 +46,9 @@ impl Executor {
                 answers.recall =
                     Some(self.recall(scope, core.outbound(), query, queue, now_ms).await?);
             }
+            Question::Looks { looks } => {
+                answers.looks = Some(self.looks(scope, core, &looks).await?)
+            }
             Question::Entries { ids, head_seq, pairs: false } => {
                 answers.entries = Some(store::entries(ro, scope, &ids, head_seq).await?);
             }

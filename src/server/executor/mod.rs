@@ -26,6 +26,7 @@ mod kernel;
 mod ledger;
 mod ledger_gone;
 mod limits;
+mod looks;
 mod measures;
 mod moving;
 mod names;

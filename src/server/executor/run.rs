@@ -282,6 +282,7 @@ impl<'a> Run<'a> {
                         | Question::Queue { .. }
                         | Question::Calls { .. }
                         | Question::Recall { .. }
+                        | Question::Looks { .. }
                         | Question::Entries { .. }
                         | Question::Page { .. }
                         | Question::Archive { .. }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::body::object;
 use super::caller::{Caller, check_operator};
@@ -19,8 +19,8 @@ use vctx_core::error::{Error, Result};
 use vctx_core::ledger::note::Head;
 use vctx_core::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use vctx_core::tools::{
-    AppendMessages, Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
-    RenameAgent, Tool, decode_as, told_answer,
+    AppendMessages, BuildContext, Call, NewAgent, PatchAgent, PostEvent, PutSchedule,
+    ReleaseTainted, RenameAgent, Tool, decode_as, told_answer,
 };
 use vctx_core::trust::{Follow, TraceQuery};
 
@@ -160,6 +160,21 @@ pub(super) async fn events(caller: Caller) -> Result<Value> {
 pub(super) async fn context(caller: Caller) -> Result<Value> {
     let prove = flag(&caller.query("signed")?, "signed")?;
     caller.executor().context(&caller.principal, &caller.agent, prove).await
+}
+
+/// Builds a context for a question.
+pub(super) async fn build_context(caller: Caller, body: Body) -> Result<Response> {
+    let (arguments, _room) = object(body).await?;
+    let built = called(&caller, arguments, |map| {
+        Ok(Call::from(decode_as::<BuildContext>(map)?.checked()?).into())
+    });
+    let mut answer = built.await?;
+    let told = answer["result"].take();
+    let mut told = if told.is_object() { told } else { json!({}) };
+    told["agent"] = caller.principal.name_of(&caller.agent).into();
+    told["_rev"] = answer["_rev"].take();
+    told["tokens"] = answer["tokens"].take();
+    Ok(with_etag(StatusCode::OK, &told))
 }
 
 pub(super) fn flag(query: &Query, name: &str) -> Result<bool> {

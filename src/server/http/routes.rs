@@ -38,8 +38,8 @@ use vctx_core::limits::{
 };
 use vctx_core::openai::{DropinSettings, chat_options, responses_options};
 use vctx_core::tools::{
-    Access, AppendMessages, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted,
-    RenameAgent,
+    Access, AppendMessages, BuildContext, Forget, NewAgent, PatchAgent, PostEvent, PutSchedule,
+    ReleaseTainted, RenameAgent,
 };
 use vctx_core::trust::Follow;
 
@@ -120,6 +120,8 @@ fn agent_routes(bodies: &Bodies) -> Vec<Route> {
             .answers(feed),
         Route::read("/v1/agents/{agent}/context", "The rendered window with its receipt", agents::context)
             .query("signed", "whether the receipt contains a signed head of the agent's ledger", json!({"type": "boolean"})),
+        Route::write(Method::POST, "/v1/agents/{agent}/context", "Build a context for a question: what the memory and the given documents say about it, in a bounded number of tokens", agents::build_context)
+            .body_of::<BuildContext>(),
         Route::new(Method::POST, "/v1/agents/{agent}/runs", "Run the configured model from an event until it yields; with `Accept: text/event-stream` the answer is a stream of events", runs::run)
             .body_of::<runs::NewRun>().keyed().answers(stream),
         Route::read("/v1/agents/{agent}/messages", "All messages ever appended, in order", agents::messages)

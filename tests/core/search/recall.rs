@@ -3,18 +3,18 @@
 use vctx_core::limits::RECALL_HITS_MAX;
 use vctx_core::memory::archive::Span;
 use vctx_core::search::{
-    Candidate, QueueCopy, RecallEntry, RecallFilter, RecallList, RecallQuery, RecallRows, listed,
+    ListedEntry, QueueCopy, RecallEntry, RecallFilter, RecallList, RecallQuery, RecallRows, listed,
 };
 
 /// Maximum time in milliseconds between the write of an entry and its appearance in the view.
 const RECALL_LAG_MS: u64 = 5_000;
 
-fn view(seqs: &[u64]) -> Vec<Candidate> {
+fn view(seqs: &[u64]) -> Vec<ListedEntry> {
     seqs.iter().map(|seq| recent(*seq, 0)).collect()
 }
 
-fn recent(seq: u64, held: u64) -> Candidate {
-    Candidate { id: format!("m{seq}"), seq, held }
+fn recent(seq: u64, held: u64) -> ListedEntry {
+    ListedEntry { id: format!("m{seq}"), seq, held }
 }
 
 fn said(seq: u64, content: &str) -> RecallEntry {
@@ -23,8 +23,8 @@ fn said(seq: u64, content: &str) -> RecallEntry {
 
 fn list(
     query: &RecallQuery,
-    view: Vec<Candidate>,
-    tail: &[Candidate],
+    view: Vec<ListedEntry>,
+    tail: &[ListedEntry],
     rows: Vec<RecallEntry>,
 ) -> RecallList {
     let weighed = view.iter().map(|hit| hit.seq).chain(tail.iter().map(|row| row.seq)).collect();

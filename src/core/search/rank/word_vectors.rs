@@ -120,6 +120,15 @@ pub(in crate::search) fn place(stem: &str) -> Option<usize> {
     VECTORS.places.get(stem).copied()
 }
 
+/// Returns the cosine of two words' vectors.
+pub(super) fn cosine(one: usize, other: usize) -> f64 {
+    let vectors = &*VECTORS;
+    let (a, b) = (vectors.row(one), vectors.row(other));
+    let dot: i32 = a.iter().zip(b).map(|(x, y)| signed(*x) * signed(*y)).sum();
+    let length = |row: &[u8]| f64::from(row.iter().map(|c| signed(*c).pow(2)).sum::<i32>()).sqrt();
+    f64::from(dot) / (length(a) * length(b)).max(1.0)
+}
+
 /// Returns the places of the words whose meaning is near to a stem, and for each of them the degree
 /// to which it counts as this stem's word, from 0 to 1.
 pub(super) fn near_words(stem: &str) -> HashMap<usize, f64> {

@@ -1,0 +1,188 @@
+//! Plans the looks into the memory that a question needs, and collects what they find.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::candidate::{Candidate, Fate, Origin};
+use super::intent::QuestionIntent;
+use crate::limits::QUERY_BYTES_MAX;
+use crate::memory::archive::FoundPassage;
+use crate::memory::message::Message;
+use crate::search::{LOOKS_MAX, Look, LookFound, RecallHit};
+
+/// Length in bytes up to which a text is a candidate as a whole.
+const WHOLE_BYTES_MAX: usize = 4_096;
+
+/// Returns the looks for a question: each part in both stores, and the whole question if it has
+/// several parts. `has_archive` says whether the agent has documents.
+pub fn plan(question: &str, intent: &QuestionIntent, has_archive: bool) -> Vec<Look> {
+    let mut queries: Vec<&str> =
+        intent.sub_questions.iter().map(|part| part.text.as_str()).collect();
+    if queries.len() > 1 {
+        queries.push(question);
+    }
+    let mut looks = Vec::new();
+    for query in queries {
+        let query = query[..query.floor_char_boundary(QUERY_BYTES_MAX)].to_owned();
+        if has_archive {
+            looks.push(Look::Archive { query: query.clone() });
+        }
+        looks.push(Look::Recall { query });
+    }
+    looks.truncate(LOOKS_MAX);
+    looks
+}
+
+/// The candidates that the looks of a build found so far, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    /// The candidates, in the order in which they were found.
+    pub candidates: Vec<Candidate>,
+    places: HashMap<String, usize>,
+}
+
+/// What the pool needs to know about a message.
+pub struct MessageView<'a> {
+    /// Returns the explanation that replaces a message in quarantine.
+    pub held: &'a dyn Fn(&Message) -> bool,
+    /// Returns the time and the speaker of a message.
+    pub of: &'a dyn Fn(&Message) -> (String, String),
+    /// First position of the queue; the window shows the messages from here on.
+    pub head_seq: u64,
+    /// The message that the context is built for.
+    pub question_seq: Option<u64>,
+}
+
+impl Pool {
+    /// Adds what a look found.
+    pub fn add(&mut self, look: usize, found: &LookFound, shown: &MessageView<'_>) {
+        match found {
+            LookFound::Recall(hits, messages) => {
+                for (rank, hit) in hits.iter().enumerate() {
+                    let message = messages.iter().find(|message| message.key == hit.id);
+                    let Some(message) = message else { continue };
+                    if shown.question_seq != Some(message.seq) {
+                        self.add_message(look, rank, hit, message, shown);
+                    }
+                }
+            }
+            LookFound::Archive(passages) => {
+                for (rank, passage) in passages.iter().enumerate() {
+                    self.add_passage(look, rank, passage);
+                }
+            }
+            LookFound::Failed(_) => {}
+        }
+    }
+
+    /// Adds a text that the caller gave.
+    pub fn add_document(&mut self, id: &str, text: &str) {
+        self.candidates.push(Candidate {
+            origin: Origin::Document { id: id.to_owned() },
+            text: text.to_owned(),
+            start: 0,
+            time: None,
+            speaker: None,
+            ranks: Vec::new(),
+            fate: None,
+        });
+    }
+
+    fn add_message(
+        &mut self,
+        look: usize,
+        rank: usize,
+        hit: &RecallHit,
+        message: &Message,
+        shown: &MessageView<'_>,
+    ) {
+        let place = focused(&message.content, hit.passage.as_ref());
+        let key = format!("m {} {}", message.key, place.start);
+        let fate = match () {
+            () if (shown.held)(message) => Some(Fate::Quarantined),
+            () if message.kind.queued() && message.seq >= shown.head_seq => Some(Fate::InWindow),
+            () => None,
+        };
+        let (time, speaker) = (shown.of)(message);
+        self.note(key, (look, rank), || Candidate {
+            origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
+            text: message.content[place.clone()].to_owned(),
+            start: place.start,
+            time: Some(time),
+            speaker: Some(speaker),
+            ranks: Vec::new(),
+            fate,
+        });
+    }
+
+    fn add_passage(&mut self, look: usize, rank: usize, passage: &FoundPassage) {
+        let fate = passage.quarantined.then_some(Fate::Quarantined);
+        self.note(format!("p {}", passage.key), (look, rank), || Candidate {
+            origin: Origin::Archive {
+                doc_id: passage.doc_id.clone(),
+                chunk_id: passage.chunk_id.clone(),
+                revision: passage.revision.clone(),
+            },
+            text: passage.text.clone(),
+            start: 0,
+            time: passage.dated.unwrap_or(false).then(|| passage.freshness_ts.clone()),
+            speaker: None,
+            ranks: Vec::new(),
+            fate,
+        });
+    }
+
+    fn note(&mut self, key: String, rank: (usize, usize), make: impl FnOnce() -> Candidate) {
+        let next = self.candidates.len();
+        let at = *self.places.entry(key).or_insert(next);
+        if at == next {
+            self.candidates.push(make());
+        }
+        self.candidates[at].ranks.push(rank);
+    }
+}
+
+/// Returns the part of a text that is a candidate: the whole text, or the surroundings of the
+/// passage that a look found.
+fn focused(text: &str, passage: Option<&Range<usize>>) -> Range<usize> {
+    if text.len() <= WHOLE_BYTES_MAX {
+        return 0..text.len();
+    }
+    let middle = passage.map_or(0, |passage| usize::midpoint(passage.start, passage.end));
+    let start = middle.saturating_sub(WHOLE_BYTES_MAX / 2).min(text.len() - WHOLE_BYTES_MAX);
+    let start = text.floor_char_boundary(start);
+    start..text.floor_char_boundary(start + WHOLE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_looked_for_in_each_store() {
+        let looks =
+            |question: &str, archive| plan(question, &QuestionIntent::read(question), archive);
+        let recall = |query: &str| Look::Recall { query: query.into() };
+        let archive = |query: &str| Look::Archive { query: query.into() };
+        let one = "Where is the blue boat?";
+        assert_eq!(looks(one, false), [recall(one)]);
+        assert_eq!(looks(one, true), [archive(one), recall(one)]);
+        assert_eq!(looks("Thanks!", true), []);
+        let two = "Where is the blue boat? Who repaired the red sail?";
+        let parts = ["Where is the blue boat?", "Who repaired the red sail?"];
+        assert_eq!(looks(two, false), [recall(parts[0]), recall(parts[1]), recall(two)]);
+        let many = "What is this boat? ".repeat(40);
+        assert_eq!(looks(&many, true).len(), LOOKS_MAX);
+    }
+
+    #[test]
+    fn of_a_long_text_the_surroundings_of_the_passage_are_taken() {
+        let text = "ä".repeat(WHOLE_BYTES_MAX);
+        for at in [0, WHOLE_BYTES_MAX, 2 * WHOLE_BYTES_MAX - 10] {
+            let place = focused(&text, Some(&(at..at + 10)));
+            assert!(place.len() <= WHOLE_BYTES_MAX && place.contains(&(at + 4)), "{at} {place:?}");
+            assert!(text.get(place).is_some());
+        }
+        assert_eq!(focused("short", None), 0..5);
+    }
+}

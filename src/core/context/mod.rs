@@ -1,0 +1,24 @@
+//! Builds a context for a question: reads the question, plans looks into the memory, grades what
+//! they find, condenses it, and packs it into a bounded number of tokens.
+//!
+//! ```text
+//! question -> intent -> plan -> gather -> grade -> condense -> pack
+//! ```
+//!
+//! Every step is a pure function except gather, which the executor does.
+
+mod candidate;
+mod condense;
+mod grade;
+mod intent;
+mod look;
+mod pack;
+mod steps;
+
+pub use candidate::{Candidate, Fate, Origin};
+pub use condense::{Unit, units};
+pub use grade::{GRADE_MIN, Grade, graded};
+pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};
+pub use look::{MessageView, Pool, plan};
+pub use pack::{Pack, PackItem, PackLimits, pack};
+pub use steps::Steps;

@@ -1,0 +1,35 @@
+//! Looks: searches of several stores that one call makes at once.
+
+use super::recall::RecallHit;
+use crate::memory::archive::FoundPassage;
+use crate::memory::message::Message;
+
+/// Maximum number of looks of one round.
+pub const LOOKS_MAX: usize = 14;
+/// Maximum number of results of a look that become candidates.
+pub const LOOK_ROWS: usize = 25;
+/// A look into one store of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// A search of recall storage and the queue.
+    Recall {
+        /// Words of the search.
+        query: String,
+    },
+    /// A search of the archive.
+    Archive {
+        /// Words of the search.
+        query: String,
+    },
+}
+
+/// What a look found, best first.
+#[derive(Clone, Debug)]
+pub enum LookFound {
+    /// Messages, and the hits that led to them.
+    Recall(Vec<RecallHit>, Vec<Message>),
+    /// Chunks of the archive.
+    Archive(Vec<FoundPassage>),
+    /// The look failed; the name says why.
+    Failed(&'static str),
+}

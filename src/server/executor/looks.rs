@@ -1,0 +1,113 @@
+//! Makes the looks of a context: searches of recall storage and of the archive.
+
+use serde_json::{Map, json};
+
+use super::call::{QUESTIONS_MAX, curious};
+use super::executor::Executor;
+use crate::store;
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::core::Core;
+use vctx_core::policy::{Answers, Ctx, Stop, Surroundings, Unobserved};
+use vctx_core::search::{LOOK_ROWS, LOOKS_MAX, Look, LookFound, RecallQuery};
+use vctx_core::tools::{Call, Tool};
+use vctx_core::trust::{Actor, Scope};
+
+impl Executor {
+    /// Returns what each look found, in the order of the looks. A look that only this moment cannot
+    /// answer, because its model is away, fails by itself.
+    pub(super) async fn looks(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        looks: &[Look],
+    ) -> Result<Vec<LookFound>> {
+        let mut found = Vec::with_capacity(looks.len());
+        for look in looks.iter().take(LOOKS_MAX) {
+            found.push(self.look_into(scope, core, look).await?);
+        }
+        Ok(found)
+    }
+
+    async fn look_into(&self, scope: &Scope, core: &Core, look: &Look) -> Result<LookFound> {
+        let found = match look {
+            Look::Recall { query } => self.look_in_recall(scope, core, query).await,
+            Look::Archive { query } => self.look_in_archive(scope, core, query).await,
+        };
+        match found {
+            Err(error) if error.code == Code::EmbedderUnavailable => {
+                Ok(LookFound::Failed("embedder"))
+            }
+            Err(error) if error.code == Code::VectorSettingMismatch => {
+                Ok(LookFound::Failed("vectors"))
+            }
+            found => found,
+        }
+    }
+
+    async fn look_in_recall(&self, scope: &Scope, core: &Core, query: &str) -> Result<LookFound> {
+        // A part without a word finds nothing.
+        let Ok(query) = RecallQuery::parse(query) else {
+            return Ok(LookFound::Recall(Vec::new(), Vec::new()));
+        };
+        let queue = core.queue.head_seq..core.queue.next_seq;
+        let now_ms = self.kernel.clock.unix_ms();
+        let mut list = self.recall(scope, core.outbound(), query, queue.clone(), now_ms).await?;
+        list.hits.truncate(LOOK_ROWS);
+        let ids: Vec<String> = list.hits.iter().map(|hit| hit.id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(LookFound::Recall(Vec::new(), Vec::new()));
+        }
+        let entries = store::entries(&self.kernel.ro, scope, &ids, queue.start).await?;
+        Ok(LookFound::Recall(list.hits, entries.found))
+    }
+
+    async fn look_in_archive(&self, scope: &Scope, core: &Core, query: &str) -> Result<LookFound> {
+        let arguments = json!({"query_text": query, "limit": LOOK_ROWS});
+        let arguments: Map<_, _> = arguments.as_object().cloned().unwrap_or_default();
+        let Call::SearchArchival(search) = Tool::SearchArchival.decode(arguments)? else {
+            return Err(Error::new(Code::Internal, "the search of the archive is another call"));
+        };
+        let (mut answers, stages) = (Answers::default(), Unobserved);
+        for _ in 0..QUESTIONS_MAX {
+            let around = self.around_look(scope, core, &stages);
+            match search.passages(&Ctx { around, core, answers: &answers }) {
+                Ok(passages) => return Ok(LookFound::Archive(passages)),
+                Err(Stop::Fail(error)) => return Err(error),
+                Err(Stop::Ask(question)) => {
+                    Box::pin(self.answer(*question, &mut answers, scope, core)).await?;
+                }
+            }
+        }
+        Err(curious())
+    }
+
+    /// Returns the surroundings of a search that is not a call of its own.
+    fn around_look<'a>(
+        &'a self,
+        scope: &'a Scope,
+        core: &Core,
+        stages: &'a Unobserved,
+    ) -> Surroundings<'a> {
+        static OWN: Actor = Actor { uid: 0, pid: 0, label: None };
+        Surroundings {
+            counter: &**self.kernel.counters.of(core.encoding),
+            unix_ms: self.kernel.clock.unix_ms(),
+            ids: &*self.kernel.ids,
+            scope,
+            actor: &OWN,
+            tool: Tool::SearchArchival.spec().name,
+            embedder: self.kernel.embedders.fingerprint(),
+            next_embedder: self.kernel.embedders.next(),
+            key_hash: "",
+            wording: None,
+            told: None,
+            asked: "",
+            capture: None,
+            taint: self.taint,
+            summary: self.summary,
+            stages,
+            blocks_bytes_max: self.kernel.blocks_bytes_max,
+            tokens_per_day: self.kernel.tokens_per_day,
+        }
+    }
+}
