@@ -10,7 +10,8 @@ use super::recall::{self, Setting};
 use super::renamed::renamed;
 use super::report::Report;
 use super::{
-    beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, tainted, vectors,
+    beam, clusters, compare, contexts, kv, locomo, nq, pages, report, survival, tables, tainted,
+    vectors,
 };
 use vctx_cli::exit::Failure;
 
@@ -53,6 +54,10 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
         Benchmark::Vectors => indexes(eval, host).await,
         Benchmark::Pages => match some_talks(eval)? {
             Ok(talks) => pages::run(host, talks).await,
+            Err(skipped) => Ok(skipped),
+        },
+        Benchmark::Context => match directory(eval, "context") {
+            Ok(path) => contexts::run(host, &path, eval.questions.unwrap_or(usize::MAX)).await,
             Err(skipped) => Ok(skipped),
         },
         Benchmark::Taint => {

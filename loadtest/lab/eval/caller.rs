@@ -42,6 +42,11 @@ impl Caller {
         Ok(self.client.context(&self.agent).await?)
     }
 
+    /// Builds a context.
+    pub(super) async fn build_context(&self, body: &Value) -> Result<Value, Failure> {
+        Ok(self.client.build_context(&self.agent, body).await?)
+    }
+
     /// Returns all messages of the agent, oldest first.
     pub(super) async fn messages(&self) -> Result<Vec<Value>, Failure> {
         let (mut all, mut from) = (Vec::new(), 1);

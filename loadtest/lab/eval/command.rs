@@ -39,7 +39,8 @@ pub struct Eval {
     #[arg(value_enum)]
     benchmarks: Vec<Benchmark>,
 
-    /// Directory of the data: `locomo`, `realtalk`, `beam`, `nq`, `nested-kv` below it
+    /// Directory of the data: `locomo`, `realtalk`, `beam`, `nq`, `nested-kv`, `context`
+    /// below it
     #[arg(long, value_name = "DIR")]
     pub(super) data: PathBuf,
 
@@ -135,10 +136,12 @@ pub(super) enum Benchmark {
     Pages,
     /// False positives of the rules for tainted text
     Taint,
+    /// Evidence in contexts that are built for a question
+    Context,
 }
 
 /// The benchmarks that `all` runs.
-const ALL: [Benchmark; 9] = [
+const ALL: [Benchmark; 10] = [
     Benchmark::Locomo,
     Benchmark::Realtalk,
     Benchmark::Beam,
@@ -148,6 +151,7 @@ const ALL: [Benchmark; 9] = [
     Benchmark::Vectors,
     Benchmark::Pages,
     Benchmark::Taint,
+    Benchmark::Context,
 ];
 
 /// Runs `vctx eval`: runs the chosen benchmarks and prints the report.

@@ -127,6 +127,17 @@ pub(super) fn json(path: &Path) -> Result<Value, Failure> {
         .map_err(|error| Failure::data(format!("{} is not JSON: {error}", path.display())))
 }
 
+/// Reads a file with one JSON value on each line.
+pub(super) fn lines(path: &Path) -> Result<Vec<Value>, Failure> {
+    let text = args::file(path, FILE_BYTES_MAX)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let read = |(at, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .map_err(|error| Failure::data(format!("{}, line {}: {error}", path.display(), at + 1)))
+    };
+    lines.map(read).collect()
+}
+
 /// Returns a text or number field as text; empty if the field is missing.
 pub(super) fn text_of(value: &Value, field: &str) -> String {
     match value.get(field) {

@@ -10,6 +10,7 @@ mod chart;
 mod clusters;
 mod command;
 mod compare;
+mod contexts;
 mod corpus;
 mod facts;
 mod goals;
