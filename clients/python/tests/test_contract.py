@@ -227,6 +227,8 @@ class Contract(unittest.TestCase):
         dot.create(8192, incarnation=forgotten.exception.incarnation)
         self.assertEqual(dot.delete()["what"], "agent")
 
+        built = ada.build_context("What is in the shed?", documents=[{"text": "The shed has a red kayak. It rains."}])
+        self.assertIn("red kayak", built["text"])
         context = ada.context()
         self.assertEqual(context["messages"][0]["role"], "system")
         self.assertEqual(context["_rev"], ada.rev)

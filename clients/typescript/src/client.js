@@ -646,6 +646,18 @@ export class Agent {
     return this.#client.json("DELETE", `${this.#path}/schedules/${encodeURIComponent(name)}`);
   }
 
+  /**
+   * What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest message of the
+   * user. `text` is the context, `messages` the prompt with it.
+   * @param {string} [question]
+   * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, explain?: boolean }} [how]
+   * @returns {Promise<t.Json>}
+   */
+  buildContext(question, { documents, tokensMax, explain } = {}) {
+    const body = { question, documents, tokens_max: tokensMax, explain };
+    return this.#client.json("POST", `${this.#path}/context`, body);
+  }
+
   /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
   context() {
     return this.#client.json("GET", `${this.#path}/context`);

@@ -200,6 +200,8 @@ test("every path is driven", async () => {
   await dot.create({ context_window: 8192, incarnation: 2 });
   assert.equal((await dot.delete()).what, "agent");
 
+  const built = await ada.buildContext("What is in the shed?", { documents: [{ text: "The shed has a red kayak. It rains." }] });
+  assert.match(built.text, /red kayak/);
   const context = await ada.context();
   assert.equal(context.messages[0].role, "system");
   assert.equal(context._rev, ada.rev);

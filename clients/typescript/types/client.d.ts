@@ -223,6 +223,21 @@ export declare class Agent {
     putSchedule(name: string, what: t.Schedule): Promise<t.Json>;
     /** Deletes a schedule. @param {string} name @returns {Promise<t.Json>} */
     deleteSchedule(name: string): Promise<t.Json>;
+    /**
+     * What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest message of the
+     * user. `text` is the context, `messages` the prompt with it.
+     * @param {string} [question]
+     * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, explain?: boolean }} [how]
+     * @returns {Promise<t.Json>}
+     */
+    buildContext(question?: string, { documents, tokensMax, explain }?: {
+        documents?: {
+            text: string;
+            id?: string;
+        }[];
+        tokensMax?: number;
+        explain?: boolean;
+    }): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
     context(): Promise<t.Context>;
     /** A page of the tainted items of the memory: positions, rules and lengths. @param {string} [start] `next` of the previous page @param {number} [limit] @returns {Promise<t.Json>} */

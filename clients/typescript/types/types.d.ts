@@ -438,6 +438,12 @@ export interface State {
   outbound: string;
   spending: Json;
   user?: string | null;
+  /** Number of this agent among those that had its name; the first has none. */
+  incarnation?: number;
+  /** Names of the agent, if it has more than one. */
+  names?: string[];
+  /** The source of a clone. */
+  cloned?: Json;
   system: string;
   working_blocks: Block[];
   queue: Json;

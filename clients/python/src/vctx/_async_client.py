@@ -935,6 +935,19 @@ class AsyncAgent:
         """The rendered window as chat messages, with its receipt."""
         return cast(t.Context, await self._client._json("GET", f"{self._path}/context"))
 
+    async def build_context(
+        self,
+        question: str | None = None,
+        *,
+        documents: list[t.Json] | None = None,
+        tokens_max: int | None = None,
+        explain: bool = False,
+    ) -> t.Json:
+        """What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest
+        message of the user. `text` is the context, `messages` the prompt with it. Each document has a `text`, and an `id` if it is to be named."""
+        body: t.Json = {"question": question, "documents": documents or [], "tokens_max": tokens_max, "explain": explain}
+        return await self._client._json("POST", f"{self._path}/context", body)
+
     async def quarantine(self, *, start: str | None = None, limit: int | None = None) -> t.Json:
         """A page of the tainted items of the memory: positions, rules and lengths; `start` is `next` of the previous page."""
         return await self._client._json("GET", with_query(f"{self._path}/quarantine", {"after": start, "limit": limit}))
