@@ -61,8 +61,8 @@ async fn a_lease_that_ends_later_than_a_lease_can_is_not_valid() {
         let due = run(&database, "directory_due", json!({"limit": 9, "lease_ms": LEASE_MS})).await;
         assert_eq!(due.is_empty(), valid, "a move {ends} ms: {due:?}");
         assert!(due.iter().all(|one| one["late_ms"].as_f64() >= Some(0.0)), "{due:?}");
-        let binds =
-            json!({"scope": "ada", "to": "east", "by": "we", "lease_ms": LEASE_MS, "sync": false});
+        let binds = json!({"scope": "ada", "to": "east", "home": "home", "by": "we",
+            "lease_ms": LEASE_MS, "sync": false});
         let begun = run(&database, "directory_begin", binds).await;
         assert_eq!(begun[0]["moving"].is_null(), valid, "a move {ends} ms: {begun:?}");
 
