@@ -327,11 +327,8 @@ fn answer_of(text: &str) -> AnswerKind {
 }
 
 fn constraints_of(message: &str) -> Vec<String> {
-    let lower = message.to_lowercase();
-    // Letters that change their length in lower case would move the places.
-    if lower.len() != message.len() {
-        return Vec::new();
-    }
+    // Only ASCII letters change, so that the places stay the same.
+    let lower = message.to_ascii_lowercase();
     let found = LIMITS.iter().filter_map(|limit| {
         let at = lower.find(limit)?;
         let begins = at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric();
@@ -346,7 +343,7 @@ fn constraints_of(message: &str) -> Vec<String> {
 fn is_chain(message: &str) -> bool {
     let lower = message.to_lowercase();
     let joints = [" that ", " who ", " whose ", " which ", " where "];
-    let inner = joints.iter().filter(|joint| lower[1.min(lower.len())..].contains(*joint)).count();
+    let inner = joints.iter().filter(|joint| lower.contains(*joint)).count();
     let owners = lower.matches(" of the ").count() + lower.matches("'s ").count();
     inner > 0 || owners > 1
 }
@@ -398,6 +395,25 @@ mod tests {
         assert!(QuestionIntent::read("Set a timer").sub_questions.is_empty());
         let many = "What is this boat? ".repeat(40);
         assert_eq!(QuestionIntent::read(&many).sub_questions.len(), SUB_QUESTIONS_MAX);
+    }
+
+    #[test]
+    fn any_text_can_be_read() {
+        for text in
+            ["Ï", "İİİ without ß?", "é, only ẞ", "\u{0}", "? ! ; .", " and what", "“”\"", "…"]
+        {
+            let read = QuestionIntent::read(text);
+            assert!(read.sub_questions.len() <= SUB_QUESTIONS_MAX);
+            let mut seeded = crate::seeded::Seeded::new(text.len() as u64);
+            let mut words = String::new();
+            for _ in 0..200 {
+                let all =
+                    ["ÄÏ", "and", "what", "İ", "without", ".", "? ", "\n", "'s", "\"", "that"];
+                words.push_str(all[seeded.below(all.len())]);
+                words.push(' ');
+            }
+            QuestionIntent::read(&words);
+        }
     }
 
     #[test]
