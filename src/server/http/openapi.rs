@@ -127,7 +127,8 @@ fn responses(answers: Answers) -> Value {
         _ => json!({"application/json": object}),
     };
     if answers.stream {
-        content[EVENTS] = text.clone();
+        // One event of the stream, as a client reads it.
+        content[EVENTS] = json!({"schema": {"type": "object", "properties": {"data": {}}}});
     }
     if answers.told {
         content["text/plain"] = text.clone();
