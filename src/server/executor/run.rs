@@ -75,7 +75,7 @@ pub(super) struct Run<'a> {
     /// Whether the computation read further rows after it had read the core.
     looked: bool,
     /// The core's revision at the last refusal that depended on rows read after the core.
-    refused_on: Option<String>,
+    ended_on: Option<String>,
 }
 
 /// The core on which a call is computed.
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
             faults: 0,
             own_rev: None,
             looked: false,
-            refused_on: None,
+            ended_on: None,
         })
     }
 
@@ -225,13 +225,7 @@ impl<'a> Run<'a> {
     /// may have written between the two reads. In this case, the core and the record are read
     /// again; a second refusal at the same revision is final.
     fn may_be_done(&mut self, core: &Core, error: &Error) -> bool {
-        let doubts = self.looked
-            && error.code.status() < 500
-            && self.refused_on.as_deref() != Some(core.rev.as_str());
-        if doubts {
-            self.refused_on = Some(core.rev.clone());
-        }
-        doubts
+        error.code.status() < 500 && self.looked && is_first(&mut self.ended_on, core)
     }
 
     /// Computes the call until it yields a change or a reply. While a model is asked, other calls
@@ -265,6 +259,11 @@ impl<'a> Run<'a> {
                 // A cached core may be outdated, so a result without a change, like an error, is
                 // final only if the core is fresh.
                 Ok(Step::Read(_)) if basis.guessed => return Ok(Outcome::Fresh),
+                // Another server may have run the same call between the two reads, as in
+                // `may_be_done`: the rows that were read later would then have its effect.
+                Ok(Step::Read(_)) if self.looked && is_first(&mut self.ended_on, core) => {
+                    return Ok(Outcome::Fresh);
+                }
                 Ok(Step::Read(result)) => {
                     let now = self.executor.kernel.clock.unix_ms();
                     let result = worded(self.request, result);
@@ -596,4 +595,13 @@ impl<'a> Run<'a> {
             expires_at: now / 1000 + REPLAY_S,
         }
     }
+}
+
+/// Whether a call ends without a change for the first time at this revision; notes the revision.
+fn is_first(ended_on: &mut Option<String>, core: &Core) -> bool {
+    let is_first = ended_on.as_deref() != Some(core.rev.as_str());
+    if is_first {
+        *ended_on = Some(core.rev.clone());
+    }
+    is_first
 }
