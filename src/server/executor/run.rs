@@ -260,8 +260,13 @@ impl<'a> Run<'a> {
                 // final only if the core is fresh.
                 Ok(Step::Read(_)) if basis.guessed => return Ok(Outcome::Fresh),
                 // Another server may have run the same call between the two reads, as in
-                // `may_be_done`: the rows that were read later would then have its effect.
-                Ok(Step::Read(_)) if self.looked && is_first(&mut self.ended_on, core) => {
+                // `may_be_done`: the rows that were read later would then have its effect. A search
+                // has no effect that a second look could miss.
+                Ok(Step::Read(_))
+                    if self.looked
+                        && !self.request.call.mints_key()
+                        && is_first(&mut self.ended_on, core) =>
+                {
                     return Ok(Outcome::Fresh);
                 }
                 Ok(Step::Read(result)) => {
