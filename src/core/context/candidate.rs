@@ -69,6 +69,19 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Returns a text that the caller gave, with its name.
+    pub fn given(id: &str, text: &str) -> Self {
+        Self {
+            origin: Origin::Document { id: id.to_owned() },
+            text: text.to_owned(),
+            start: 0,
+            time: None,
+            speaker: None,
+            ranks: Vec::new(),
+            fate: None,
+        }
+    }
+
     /// Whether the text is said in a conversation.
     pub fn is_said(&self) -> bool {
         matches!(self.origin, Origin::Recall { .. })

@@ -110,18 +110,10 @@ fn has_speaker(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Origin, QuestionIntent, graded};
+    use crate::context::{QuestionIntent, graded};
 
     fn given(text: &str) -> Candidate {
-        Candidate {
-            origin: Origin::Document { id: "d".into() },
-            text: text.into(),
-            start: 0,
-            time: None,
-            speaker: None,
-            ranks: Vec::new(),
-            fate: None,
-        }
+        Candidate::given("d", text)
     }
 
     #[test]

@@ -97,18 +97,10 @@ fn fusion(candidate: &Candidate) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Origin, QuestionIntent};
+    use crate::context::QuestionIntent;
 
     fn candidate(text: &str) -> Candidate {
-        Candidate {
-            origin: Origin::Document { id: "d".into() },
-            text: text.into(),
-            start: 0,
-            time: None,
-            speaker: None,
-            ranks: Vec::new(),
-            fate: None,
-        }
+        Candidate::given("d", text)
     }
 
     #[test]

@@ -77,15 +77,7 @@ impl Pool {
 
     /// Adds a text that the caller gave.
     pub fn add_document(&mut self, id: &str, text: &str) {
-        self.candidates.push(Candidate {
-            origin: Origin::Document { id: id.to_owned() },
-            text: text.to_owned(),
-            start: 0,
-            time: None,
-            speaker: None,
-            ranks: Vec::new(),
-            fate: None,
-        });
+        self.candidates.push(Candidate::given(id, text));
     }
 
     fn add_message(

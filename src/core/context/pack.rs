@@ -302,15 +302,7 @@ mod tests {
         let candidates: Vec<Candidate> = texts
             .iter()
             .enumerate()
-            .map(|(at, text)| Candidate {
-                origin: Origin::Document { id: format!("d{at}") },
-                text: (*text).to_owned(),
-                start: 0,
-                time: None,
-                speaker: None,
-                ranks: Vec::new(),
-                fate: None,
-            })
+            .map(|(at, text)| Candidate::given(&format!("d{at}"), text))
             .collect();
         let parts = QuestionIntent::read(question).sub_questions;
         let grades: Vec<Vec<_>> = parts.iter().map(|part| graded(part, &candidates)).collect();
