@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_run_is_a_session_and_a_name_that_no_label_can_have_is_none() {
-        let long = "x".repeat(200);
+        let long = "x".repeat(300);
         let file = format!(
             r#"[{{"memory": "a", "user_id": "bea", "run_id": "r1"}}, {{"memory": "b", "user_id": "bea", "session_id": "s1"}},
             {{"memory": "c", "user_id": "bea", "run_id": "{long}"}}]"#

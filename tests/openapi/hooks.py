@@ -52,7 +52,7 @@ RULES = [
     ("search_archival", r"^(query_text|query_vector|mode|fusion): "),
     ("ingest_archival", r"^(chunks|document|embeddings|splitter|dimension|metric|model_id)\b"),
     ("ingest_archival", r"^(embedding_version|late_chunking|part|provenance)\b"),
-    ("ingest_archival", r"^freshness_ts: leave it out with `delete`"),
+    ("ingest_archival", r"^(freshness_ts|labels): leave it out with `delete`"),
     ("store_core", r"^content: must be empty when policy.mode is delete"),
     ("tools/memory", r": (is missing|no argument of `|must be /memories|leads out of|takes \d+)"),
     ("tools/memory", r"(/memories itself stays|: empty)|^(view_range|insert_line|path|old_str): "),
@@ -71,7 +71,7 @@ RULES = [
     ("/v1/messages", r"^message\.|^model: longer|^tool_choice\.name|^messages\."),
     # Here too, a number such as 3.0 is an integer of JSON Schema.
     ("/v1/messages", r"^max_tokens: "),
-    ("{agent}/messages", r"^messages\[\d+\]\.(tool_calls?|tool_call_id|content)\b"),
+    ("{agent}/messages", r"^messages\[\d+\]\.(tool_calls?|tool_call_id|content|said_at|name)\b"),
     ("/completions", r"^message\.|^tools|^model: longer|^agent: "),
     ("/responses", r"^message\.|^tools|^model: longer|^agent: |^previous_response_id: "),
 ]

@@ -206,6 +206,43 @@ pub enum Question {
     },
 }
 
+impl Question {
+    /// Whether the answer may take so long that other calls should write to the agent meanwhile;
+    /// `has_model` says whether a model writes summaries.
+    pub fn is_slow(&self, has_model: bool) -> bool {
+        match self {
+            Self::Summary { by: SummaryWriter::Any | SummaryWriter::Model, .. } => has_model,
+            Self::EmbedParts(_) => true,
+            Self::Summary { by: SummaryWriter::Local, .. }
+            | Self::Queue { .. }
+            | Self::Calls { .. }
+            | Self::Recall { .. }
+            | Self::Looks { .. }
+            | Self::Entries { .. }
+            | Self::Page { .. }
+            | Self::Archive { .. }
+            | Self::Vectors { .. }
+            | Self::Nearest(_)
+            | Self::Words(_)
+            | Self::Passages { .. }
+            | Self::Schedule { .. }
+            | Self::Dated(_)
+            | Self::Due { .. }
+            | Self::Evicted { .. }
+            | Self::Forget(_)
+            | Self::ForgetStep { .. }
+            | Self::Trace(_)
+            | Self::Traced { .. }
+            | Self::Cited { .. }
+            | Self::EmbedQuery { .. }
+            | Self::Embed { .. }
+            | Self::EmbedAlone { .. }
+            | Self::EmbedNext { .. }
+            | Self::KeepPart(_) => false,
+        }
+    }
+}
+
 /// A long document whose ingest is in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upload {

@@ -26,9 +26,7 @@ use vctx_core::limits::{CALL_MS_MAX, MODEL_MS_MAX};
 use vctx_core::memory::answer_key::kept_key;
 use vctx_core::memory::change::Change;
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{
-    Answers, Ctx, Depends, Question, Stage, Stages as _, Step, Stop, SummaryWriter, changed_since,
-};
+use vctx_core::policy::{Answers, Ctx, Depends, Stage, Stages as _, Step, Stop, changed_since};
 use vctx_core::tools::Call;
 use vctx_core::trust::Scope;
 
@@ -277,38 +275,7 @@ impl<'a> Run<'a> {
                 Err(Stop::Ask(_)) if basis.guessed => return Ok(Outcome::Fresh),
                 Err(Stop::Ask(question)) => {
                     self.looked = true;
-                    let slow = match *question {
-                        Question::Summary {
-                            by: SummaryWriter::Any | SummaryWriter::Model, ..
-                        } => self.executor.kernel.model.is_some(),
-                        Question::EmbedParts(_) => true,
-                        Question::Summary { by: SummaryWriter::Local, .. }
-                        | Question::Queue { .. }
-                        | Question::Calls { .. }
-                        | Question::Recall { .. }
-                        | Question::Looks { .. }
-                        | Question::Entries { .. }
-                        | Question::Page { .. }
-                        | Question::Archive { .. }
-                        | Question::Vectors { .. }
-                        | Question::Nearest(_)
-                        | Question::Words(_)
-                        | Question::Passages { .. }
-                        | Question::Schedule { .. }
-                        | Question::Dated(_)
-                        | Question::Due { .. }
-                        | Question::Evicted { .. }
-                        | Question::Forget(_)
-                        | Question::ForgetStep { .. }
-                        | Question::Trace(_)
-                        | Question::Traced { .. }
-                        | Question::Cited { .. }
-                        | Question::EmbedQuery { .. }
-                        | Question::Embed { .. }
-                        | Question::EmbedAlone { .. }
-                        | Question::EmbedNext { .. }
-                        | Question::KeepPart(_) => false,
-                    };
+                    let slow = question.is_slow(self.executor.kernel.model.is_some());
                     if slow {
                         drop(turn.take());
                         let answer = self.executor.answer(*question, answers, scope, core);
