@@ -436,6 +436,7 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([row["seq"] for row in (await cid.quarantine())["items"]], [said])
             await cid.quarantined(str(said))
             await cid.release(str(said))
+            await ada.build_context("What is in the shed?")
             await ada.context()
             self.assertEqual([row["seq"] async for row in ada.all_messages()][:2], [1, 2])
             self.assertEqual((await ada.ledger())["differences"], [])
