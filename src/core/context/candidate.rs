@@ -47,6 +47,8 @@ pub enum Fate {
     NoRoom,
     /// It is in quarantine.
     Quarantined,
+    /// It reads like an instruction, and a context has no fence around its texts.
+    Tainted,
 }
 
 /// A text that a context could show.

@@ -43,8 +43,8 @@ pub struct Pool {
 
 /// What the pool needs to know about a message.
 pub struct MessageView<'a> {
-    /// Returns the explanation that replaces a message in quarantine.
-    pub held: &'a dyn Fn(&Message) -> bool,
+    /// Returns why a context must not show a message, if it must not.
+    pub barred: &'a dyn Fn(&Message) -> Option<Fate>,
     /// Returns the time and the speaker of a message.
     pub of: &'a dyn Fn(&Message) -> (String, String),
     /// First position of the queue; the window shows the messages from here on.
@@ -90,11 +90,8 @@ impl Pool {
     ) {
         let place = focused(&message.content, hit.passage.as_ref());
         let key = format!("m {} {}", message.key, place.start);
-        let fate = match () {
-            () if (shown.held)(message) => Some(Fate::Quarantined),
-            () if message.kind.queued() && message.seq >= shown.head_seq => Some(Fate::InWindow),
-            () => None,
-        };
+        let is_queued = message.kind.queued() && message.seq >= shown.head_seq;
+        let fate = (shown.barred)(message).or(is_queued.then_some(Fate::InWindow));
         let (time, speaker) = (shown.of)(message);
         self.note(key, (look, rank), || Candidate {
             origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
@@ -108,7 +105,11 @@ impl Pool {
     }
 
     fn add_passage(&mut self, look: usize, rank: usize, passage: &FoundPassage) {
-        let fate = passage.quarantined.then_some(Fate::Quarantined);
+        let fate = match (passage.quarantined, passage.tainted.is_empty()) {
+            (true, _) => Some(Fate::Quarantined),
+            (false, false) => Some(Fate::Tainted),
+            (false, true) => None,
+        };
         self.note(format!("p {}", passage.key), (look, rank), || Candidate {
             origin: Origin::Archive {
                 doc_id: passage.doc_id.clone(),

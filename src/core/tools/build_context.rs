@@ -206,9 +206,10 @@ impl BuildContext {
         question_seq: Option<u64>,
     ) -> Vec<Candidate> {
         let zone = zone(ctx.core);
-        let held = |message: &Message| {
-            let TaintReport { held, .. } = ctx.around.taint.untrusted(ctx.core, message);
-            held.is_some()
+        let barred = |message: &Message| {
+            let TaintReport { rules, held } = ctx.around.taint.untrusted(ctx.core, message);
+            let is_tainted = (!rules.is_empty()).then_some(Fate::Tainted);
+            held.map(|_| Fate::Quarantined).or(is_tainted)
         };
         let of = |message: &Message| {
             let name = message.meta.get("name").and_then(Value::as_str);
@@ -216,7 +217,7 @@ impl BuildContext {
             (time_of_message(message, &zone).to_string(), speaker)
         };
         let head_seq = ctx.core.queue.head_seq;
-        let shown = MessageView { held: &held, of: &of, head_seq, question_seq };
+        let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
         let mut pool = Pool::default();
         for (look, found) in found.iter().enumerate() {
             pool.add(look, found, &shown);
@@ -238,12 +239,12 @@ impl BuildContext {
     ) -> Map<String, Value> {
         let window = assemble(ctx.core, queue);
         let mut messages = window.messages;
-        let message = server_message(ctx.core.form, &packed.text);
         if !packed.text.is_empty() {
+            let message = server_message(ctx.core.form, &packed.text);
             // A given question is not in the window: the context ends the window.
             let is_asking = |message: &Value| message["role"] == Role::User.text();
             let asked = messages.iter().rposition(is_asking).filter(|_| self.question.is_none());
-            messages.insert(asked.unwrap_or(messages.len()), message.clone());
+            messages.insert(asked.unwrap_or(messages.len()), message);
         }
         let mut result = Map::new();
         let shows = !packed.memory.is_empty() || !packed.documents.is_empty();
