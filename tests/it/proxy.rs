@@ -198,6 +198,12 @@ impl Proxy {
         self.state().record.iter().filter(|exchange| !exchange.is_signing()).cloned().collect()
     }
 
+    /// Returns what [`Proxy::record`] returns and forgets it, with no request lost in between.
+    pub(crate) fn take(&self) -> Vec<Exchange> {
+        let taken = std::mem::take(&mut self.state().record);
+        taken.into_iter().filter(|exchange| !exchange.is_signing()).collect()
+    }
+
     /// Returns the number of bytes that passed in each phase.
     pub(crate) fn bytes(&self) -> BTreeMap<Phase, u64> {
         self.state().bytes.clone()

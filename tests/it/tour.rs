@@ -63,8 +63,7 @@ impl Tour {
     /// Adds to the list of requests those that were recorded since the last call of this function.
     fn note(&mut self) {
         for proxy in [&self.writes, &self.reads] {
-            self.lines.extend(proxy.record().iter().flat_map(lines_of));
-            proxy.clear();
+            self.lines.extend(proxy.take().iter().flat_map(lines_of));
         }
     }
 
@@ -329,6 +328,9 @@ async fn toured_by_words() -> BTreeSet<String> {
     tour.lines
 }
 
+/// How the tour writes that an index is dropped.
+const INDEX_DROPPED: &str = "HTTP DELETE /_db/{}/_api/index/";
+
 /// Makes a tour with a reindex of an archive.
 async fn toured_by_change() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
@@ -344,12 +346,14 @@ async fn toured_by_change() -> BTreeSet<String> {
     tour.command(&["reindex", "start"]);
     for look in 0.. {
         assert!(look < 600, "the next vectors never serve");
-        if ada.wire.get("/v1/reindex").await.ok()["state"] == "cleaning" {
+        // The old index is dropped a moment after the state has become `cleaning`.
+        tour.note();
+        let dropped = tour.lines.iter().any(|line| line.starts_with(INDEX_DROPPED));
+        if dropped && ada.wire.get("/v1/reindex").await.ok()["state"] == "cleaning" {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    tour.note();
     tour.lines
 }
 
