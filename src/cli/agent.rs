@@ -65,6 +65,10 @@ enum AgentAction {
         /// only [default: configured]
         #[arg(long, value_name = "WHICH")]
         outbound: Option<String>,
+        /// When prompts get a context that is built for their question: off, auto (if the window
+        /// does not answer it) or always [default: as the server is configured]
+        #[arg(long, value_name = "WHEN")]
+        engineer: Option<String>,
         /// How many agents have had the name, with this one; only for the name of a forgotten agent
         #[arg(long, value_name = "NUMBER")]
         incarnation: Option<u64>,
@@ -132,6 +136,9 @@ enum AgentAction {
         /// only
         #[arg(long, value_name = "WHICH")]
         outbound: Option<String>,
+        /// When prompts get a context that is built for their question: off, auto or always
+        #[arg(long, value_name = "WHEN")]
+        engineer: Option<String>,
         /// Maximum number of tokens of prompts and answers per day; 0 removes the agent's own limit
         #[arg(long, value_name = "TOKENS")]
         tokens_per_day: Option<u64>,
@@ -174,6 +181,7 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
             form,
             zone,
             outbound,
+            engineer,
             incarnation,
             target,
         } => {
@@ -185,6 +193,7 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
                 form,
                 zone,
                 outbound,
+                engineer,
                 incarnation,
             };
             let state = target.client().create_agent(&name, &new).await?;
@@ -218,14 +227,20 @@ pub async fn run(agent: Agent) -> Result<(), Failure> {
             form,
             zone,
             outbound,
+            engineer,
             tokens_per_day,
             heartbeat,
             rev,
             target,
         } => {
             let mut change = change(window, system.as_deref())?;
-            let texts =
-                [("encoding", encoding), ("form", form), ("zone", zone), ("outbound", outbound)];
+            let texts = [
+                ("encoding", encoding),
+                ("form", form),
+                ("zone", zone),
+                ("outbound", outbound),
+                ("engineer", engineer),
+            ];
             for (name, value) in texts {
                 if let Some(value) = value {
                     change[name] = json!(value);
@@ -258,7 +273,7 @@ fn change(window: Option<u64>, system: Option<&str>) -> Result<Value, Failure> {
 fn check_change(change: &Value) -> Result<(), Failure> {
     match change.as_object().is_some_and(|change| change.is_empty()) {
         true => Err(Failure::usage("nothing to change")
-            .next("give --window, --system, --encoding, --form, --zone, --outbound, --tokens-per-day or --heartbeat")),
+            .next("give --window, --system, --encoding, --form, --zone, --outbound, --engineer, --tokens-per-day or --heartbeat")),
         false => Ok(()),
     }
 }

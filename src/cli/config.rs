@@ -13,6 +13,7 @@ pub use super::place::PlaceSettings;
 use crate::secrets::{password_of, variable_of};
 use vctx_base::telemetry;
 use vctx_core::dialect::{ALL_TOOLS, Dialect};
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::openai::DropinSettings;
 use vctx_core::policy::{Retention, SummarySettings, check_limits};
@@ -61,6 +62,8 @@ pub struct Config {
     pub taint: TaintSettings,
     /// Settings of summaries.
     pub summary: SummarySettings,
+    /// Settings of built contexts.
+    pub context: ContextSettings,
     /// Settings of the Conveyance score: pause between two probes, and end of a session.
     pub conveyance: ConveyanceSettings,
     /// Settings of the embedder.

@@ -22,6 +22,9 @@ pub struct NewAgent {
     /// Models that may receive the agent's texts: `configured`, or `none` for those on the server's
     /// machine only; `None` for the server's default.
     pub outbound: Option<String>,
+    /// When prompts get a context that is built for their question: `off`, `auto` or `always`;
+    /// `None` for the server's default.
+    pub engineer: Option<String>,
     /// How many agents have had the name, with this one; only for the name of a forgotten agent.
     pub incarnation: Option<u64>,
 }
@@ -47,6 +50,7 @@ impl Client {
             ("form", &new.form),
             ("zone", &new.zone),
             ("outbound", &new.outbound),
+            ("engineer", &new.engineer),
         ];
         for (name, value) in given {
             if let Some(value) = value {

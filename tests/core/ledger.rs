@@ -130,6 +130,7 @@ fn a_row_that_is_about_to_be_written_has_the_item_of_the_stored_row() {
         form: Some(Form::default()),
         zone: None,
         outbound: None,
+        engineer: None,
         user: None,
         incarnation: None,
     };

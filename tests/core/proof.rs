@@ -46,9 +46,9 @@ fn a_fact_lives_fades_and_dies_in_summary_and_blocks() {
     );
     assert_eq!((spans[0].from_revision, spans[0].until_revision), (Some(1), Some(2)));
 
-    let mark = |turn, version| Marks { turn, version, head_seq: 1, next_seq: 1 };
+    let mark = |turn, version| Marks { turn, version, head_seq: 1, next_seq: 1, pack: None };
     let prompts = [mark(1, 2), mark(2, 3), mark(3, 4), mark(4, 6), mark(5, 8), mark(6, 10)];
-    let ranges = presence_ranges(&prompts, &[], &spans);
+    let ranges = presence_ranges(&prompts, &[], &spans, &[]);
     let told: Vec<((u64, u64), String)> =
         ranges.iter().map(|h| (h.turns, h.r#as.join("+"))).collect();
     assert_eq!(

@@ -105,6 +105,7 @@ impl World {
             form: Some(form),
             zone: None,
             outbound: None,
+            engineer: None,
             user: None,
             incarnation: None,
         };
@@ -186,7 +187,7 @@ impl World {
             let question = match call.step(&Ctx { around, core: &self.core, answers: &answers }) {
                 Err(Stop::Ask(question)) => *question,
                 Err(Stop::Fail(error)) => return Err(error),
-                Ok(Step::Read(result)) => return Ok(result),
+                Ok(Step::Read(result) | Step::Keep(result, _)) => return Ok(result),
                 Ok(Step::Part(change)) => {
                     self.write(&change);
                     answers = Answers::default();

@@ -37,6 +37,16 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("loadtest/lab/report/turns.rs", "Tools", "a prompt offers its own"),
     ("loadtest/lab/demo/score.rs", "/tokens/summary", "the summary has a limit of its own"),
     ("loadtest/lab/demo/picture.rs", "/tokens/summary", "a line of progress shows it"),
+    (
+        "src/core/proof/replay.rs",
+        "Context",
+        "a message of the built context whose text was removed is a part of the prompt that is gone",
+    ),
+    (
+        "src/server/executor/figures.rs",
+        "Context",
+        "only a prompt has a built context, so the gauge shows that of the newest prompt",
+    ),
 ];
 
 /// Finds the sections that a source names, either as a variant of `Section` or as a field of an

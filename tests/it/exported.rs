@@ -275,7 +275,7 @@ async fn under_another_name_and_tenant_it_keeps_its_proofs_and_comes_back_as_it_
 async fn rows_of(database: &Database) -> Value {
     let query = "RETURN { core: LENGTH(core_memory), versions: LENGTH(core_versions), messages: LENGTH(messages), recall: LENGTH(recall_log),
         vectors: LENGTH(recall_vectors), manifests: LENGTH(archival_manifests), docs: LENGTH(archival_docs), cites: LENGTH(cites),
-        derived: LENGTH(derived_from), prompts: LENGTH(prompts), tools: LENGTH(tool_sets), answers: LENGTH(idempotency),
+        derived: LENGTH(derived_from), prompts: LENGTH(prompts), tools: LENGTH(tool_sets), packs: LENGTH(context_packs), answers: LENGTH(idempotency),
         schedules: LENGTH(schedules), events: LENGTH(memory_events), meta: LENGTH(vctx_meta) }";
     database.row(query, json!({})).await
 }

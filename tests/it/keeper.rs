@@ -31,10 +31,11 @@ const SAID: &str = "keeper of the lighthouse";
 const CHUNKS: usize = 30;
 /// Collections in which every agent has rows after the test data is stored. [`NOBODYS`] lists all
 /// other collections.
-pub(crate) const OWNED: [&str; 13] = [
+pub(crate) const OWNED: [&str; 14] = [
     "archival_docs",
     "archival_manifests",
     "cites",
+    "context_packs",
     "core_memory",
     "core_versions",
     "idempotency",
@@ -147,7 +148,13 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
         json!({"message": text("So it is written by the"), "role": "assistant", "cites": [first]});
     call("append_fifo", "same-cited", cited).await;
     let prompts = format!("{}/prompts", agent.path());
-    let asked = json!({"run": format!("run-{word}"), "model": "parrot-1",
+    let question = json!({"question": text("Which passage is about the"),
+        "documents": [{"text": text("The lamp is of the")}]})
+    .to_string();
+    let built =
+        agent.wire.call("POST", &format!("{}/context", agent.path()), &[], question).await.ok();
+    assert_eq!(built["found"], true, "{built:#}");
+    let asked = json!({"run": format!("run-{word}"), "model": "parrot-1", "pack": built["pack"],
         "tools": [{"type": "function", "function": {"name": "look", "description": text("Ask the")}}]});
     let told = json!({"run": format!("run-{word}"), "finish": "stop", "content": text("Asked was the"), "end_run": "yield"});
     for (key, path, body) in

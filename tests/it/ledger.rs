@@ -245,7 +245,7 @@ async fn a_ledger_that_was_rewritten_for_a_changed_row_contradicts_its_signature
             RowKind::Passages => "token_estimate",
             RowKind::Cites => "revision",
             RowKind::Prompts => "model",
-            RowKind::ToolSets => "text",
+            RowKind::ToolSets | RowKind::Packs => "text",
             RowKind::Answers => "request_hash",
             RowKind::Schedules => "content",
             RowKind::Events => "ts",

@@ -102,6 +102,7 @@ mod named_documents;
 mod no_network;
 mod one_effect;
 mod one_transaction;
+mod packs;
 mod paired;
 mod plans;
 mod planted;

@@ -191,7 +191,14 @@ fn printed(plan: &Value) -> String {
     let mut depth = 0;
     for node in plan["nodes"].as_array().expect("nodes") {
         let line = line(node);
-        depth -= usize::from(line.starts_with("SubqueryEnd"));
+        // Every plan begins with a singleton, and the indentation shows where a subquery ends.
+        if line.starts_with("SubqueryEnd") {
+            depth -= 1;
+            continue;
+        }
+        if line == "SingletonNode" && depth == 0 {
+            continue;
+        }
         writeln!(text, "{}{line}", "  ".repeat(depth)).expect("a text grows");
         depth += usize::from(line.starts_with("SubqueryStart"));
     }

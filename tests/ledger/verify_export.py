@@ -20,7 +20,7 @@ import time
 LETTERS = {
     "core_memory": "c", "core_versions": "v", "messages": "m", "recall_log": "r", "recall_vectors": "n",
     "archival_manifests": "a", "archival_docs": "d", "cites": "k", "derived_from": "f", "prompts": "p",
-    "tool_sets": "t", "idempotency": "i", "schedules": "s", "memory_events": "e",
+    "tool_sets": "t", "context_packs": "x", "idempotency": "i", "schedules": "s", "memory_events": "e",
 }
 # Version of the list, the mark of a move, and rows that stay in their database.
 NOT_EXPORTED = "2ygboh"
@@ -71,7 +71,7 @@ def identity(kind, row):
         "archival_manifests": lambda: names(row["doc_id"]),
         "archival_docs": lambda: names(row["doc_id"], row["chunk_id"]),
         "cites": lambda: names(row["message"], row["doc_id"], row["chunk_id"]),
-        "tool_sets": lambda: row["digest"], "schedules": lambda: names(row["name"]),
+        "tool_sets": lambda: row["digest"], "context_packs": lambda: row["digest"], "schedules": lambda: names(row["name"]),
         "idempotency": lambda: names(row["key"], str(row.get("part", ""))),
     }[kind]()
 

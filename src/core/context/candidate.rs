@@ -2,54 +2,7 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
-
-/// Where a candidate is from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "store", rename_all = "snake_case")]
-pub enum Origin {
-    /// A message of the log, or an entry of recall storage.
-    Recall {
-        /// Key of the message.
-        id: String,
-        /// Position of the message.
-        seq: u64,
-    },
-    /// A chunk of the archive.
-    Archive {
-        /// Name of the document.
-        doc_id: String,
-        /// Name of the chunk within the document.
-        chunk_id: String,
-        /// Revision of the document at the chunk's ingest.
-        revision: String,
-    },
-    /// A document that the caller gave.
-    Document {
-        /// Name of the document, or its number.
-        id: String,
-    },
-}
-
-/// Why a candidate is in the context, or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// The context shows it.
-    Shown,
-    /// The window shows it already.
-    InWindow,
-    /// Another candidate has the same text.
-    Repeated,
-    /// It answers no part of the question.
-    Poor,
-    /// Better candidates filled the context.
-    NoRoom,
-    /// It is in quarantine.
-    Quarantined,
-    /// It reads like an instruction, and a context has no fence around its texts.
-    Tainted,
-}
+use crate::memory::pack::{Fate, Origin};
 
 /// A text that a context could show.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +13,8 @@ pub struct Candidate {
     pub text: String,
     /// Byte position of `text` in the whole text.
     pub start: usize,
+    /// Digest of the message; empty for another text.
+    pub digest: String,
     /// Time of the text, in words; `None` if the text has none.
     pub time: Option<String>,
     /// Name or role of the speaker; `None` for a document.
@@ -77,6 +32,7 @@ impl Candidate {
             origin: Origin::Document { id: id.to_owned() },
             text: text.to_owned(),
             start: 0,
+            digest: String::new(),
             time: None,
             speaker: None,
             ranks: Vec::new(),

@@ -3,21 +3,21 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::candidate::{Candidate, Fate, Origin};
-use super::intent::QuestionIntent;
+use super::candidate::Candidate;
+use super::intent::SubQuestion;
 use crate::limits::QUERY_BYTES_MAX;
 use crate::memory::archive::FoundPassage;
 use crate::memory::message::Message;
+use crate::memory::pack::{Fate, Origin};
 use crate::search::{LOOKS_MAX, Look, LookFound, RecallHit};
 
 /// Length in bytes up to which a text is a candidate as a whole.
 const WHOLE_BYTES_MAX: usize = 4_096;
 
-/// Returns the looks for a question: each part in both stores, and the whole question if it has
-/// several parts. `has_archive` says whether the agent has documents.
-pub fn plan(question: &str, intent: &QuestionIntent, has_archive: bool) -> Vec<Look> {
-    let mut queries: Vec<&str> =
-        intent.sub_questions.iter().map(|part| part.text.as_str()).collect();
+/// Returns the looks for the parts of a question: each part in both stores, and the whole question
+/// if it has several parts. `has_archive` says whether the agent has documents.
+pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool) -> Vec<Look> {
+    let mut queries: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
     if queries.len() > 1 {
         queries.push(question);
     }
@@ -97,6 +97,7 @@ impl Pool {
             origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
             text: message.content[place.clone()].to_owned(),
             start: place.start,
+            digest: message.digest.clone(),
             time: Some(time),
             speaker: Some(speaker),
             ranks: Vec::new(),
@@ -118,6 +119,7 @@ impl Pool {
             },
             text: passage.text.clone(),
             start: 0,
+            digest: String::new(),
             time: passage.dated.unwrap_or(false).then(|| passage.freshness_ts.clone()),
             speaker: None,
             ranks: Vec::new(),
@@ -150,11 +152,13 @@ fn focused(text: &str, passage: Option<&Range<usize>>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::QuestionIntent;
 
     #[test]
     fn each_part_is_looked_for_in_each_store() {
-        let looks =
-            |question: &str, archive| plan(question, &QuestionIntent::read(question), archive);
+        let looks = |question: &str, archive| {
+            plan(question, &QuestionIntent::read(question).sub_questions, archive)
+        };
         let recall = |query: &str| Look::Recall { query: query.into() };
         let archive = |query: &str| Look::Archive { query: query.into() };
         let one = "Where is the blue boat?";

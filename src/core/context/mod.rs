@@ -2,12 +2,13 @@
 //! they find, condenses it, and packs it into a bounded number of tokens.
 //!
 //! ```text
-//! question -> intent -> plan -> gather -> grade -> condense -> pack
+//! question -> intent -> check -> plan -> gather -> grade -> condense -> pack
 //! ```
 //!
 //! Every step is a pure function except gather, which the executor does.
 
 mod candidate;
+mod check;
 mod condense;
 mod grade;
 mod intent;
@@ -15,7 +16,8 @@ mod look;
 mod pack;
 mod steps;
 
-pub use candidate::{Candidate, Fate, Origin};
+pub use candidate::Candidate;
+pub use check::{WindowText, answered, answered_better, keep_statements};
 pub use condense::{Unit, units};
 pub use grade::{GRADE_MIN, Grade, graded};
 pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};

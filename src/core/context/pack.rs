@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde::Serialize;
-
-use super::candidate::{Candidate, Fate, Origin};
+use super::candidate::Candidate;
 use super::condense::Unit;
 use super::intent::SubQuestion;
 use crate::memory::TokenCounter;
+use crate::memory::pack::{Fate, Origin, Piece, head as head_of, quoted, seq_name};
 use crate::search::{Order, word_values};
 
 /// Tokens from which a context has headings and says what it is.
@@ -41,10 +40,9 @@ pub struct PackLimits {
 }
 
 /// A text in a context.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PackItem {
     /// Index of the candidate.
-    #[serde(skip)]
     pub candidate: usize,
     /// Where the text is from.
     pub origin: Origin,
@@ -54,6 +52,8 @@ pub struct PackItem {
     pub part: usize,
     /// The text as the context shows it.
     pub text: String,
+    /// The pieces of the text; their item numbers are set when the context is put together.
+    pieces: Vec<Piece>,
     /// Cost of the text with its line, in tokens.
     pub tokens: u64,
 }
@@ -63,6 +63,9 @@ pub struct PackItem {
 pub struct Pack {
     /// The text for the model; empty if there is nothing to show.
     pub text: String,
+    /// The text in pieces; a piece of an item has the item's index in `memory` followed by
+    /// `documents`.
+    pub pieces: Vec<Piece>,
     /// Cost of the text, in tokens.
     pub tokens: u64,
     /// The texts from the conversation, oldest first.
@@ -71,6 +74,41 @@ pub struct Pack {
     pub documents: Vec<PackItem>,
     /// What became of each candidate.
     pub fates: Vec<Fate>,
+}
+
+impl Pack {
+    /// Returns the items, in the order in which the context shows them.
+    pub fn items(&self) -> impl Iterator<Item = &PackItem> {
+        self.memory.iter().chain(&self.documents)
+    }
+
+    /// Numbers the parts of the question as the whole question has them.
+    pub fn number_parts(&mut self, number: impl Fn(usize) -> usize) {
+        for item in self.memory.iter_mut().chain(&mut self.documents) {
+            item.part = number(item.part);
+        }
+    }
+
+    fn shown_text(&self) -> String {
+        let mut texts = self.items().map(|item| item.text.as_str());
+        let mut shown = None;
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece.item() {
+                None => {
+                    if let Piece::Text { text: server, .. } = piece {
+                        text.push_str(server);
+                    }
+                }
+                item if item == shown => {}
+                item => {
+                    shown = item;
+                    text.push_str(texts.next().unwrap_or_default());
+                }
+            }
+        }
+        text
+    }
 }
 
 /// Packs units. The best unit of each part of the question comes first, then the most valuable
@@ -185,13 +223,11 @@ fn head(candidate: &Candidate, limits: PackLimits) -> String {
         return String::new();
     }
     let named = match &candidate.origin {
-        Origin::Recall { seq, .. } => format!("#{seq}"),
+        Origin::Recall { seq, .. } => seq_name(*seq),
         Origin::Archive { doc_id, .. } => doc_id.clone(),
         Origin::Document { id } => id.clone(),
     };
-    let time = candidate.time.as_deref().map(|time| format!(" {time}")).unwrap_or_default();
-    let speaker = candidate.speaker.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-    format!("[{named}{time}] {speaker}")
+    head_of(&named, candidate.time.as_deref(), candidate.speaker.as_deref())
 }
 
 fn rendered(
@@ -227,9 +263,11 @@ fn rendered(
     let mut documents = Order::Edges.arrange(archive);
     documents.extend(given);
     let fates = fates(candidates, &of);
-    let text = text_of(&memory, &documents, limits);
-    let tokens = if text.is_empty() { 0 } else { counter.count(&text) };
-    Pack { text, tokens, memory, documents, fates }
+    let pieces = pieces_of(&memory, &documents, limits);
+    let mut pack = Pack { memory, documents, fates, pieces, ..Pack::default() };
+    pack.text = pack.shown_text();
+    pack.tokens = if pack.text.is_empty() { 0 } else { counter.count(&pack.text) };
+    pack
 }
 
 fn item(
@@ -248,38 +286,87 @@ fn item(
             _ => joined.push(range),
         }
     }
-    let texts: Vec<&str> =
-        joined.iter().map(|range| candidate.text[range.clone()].trim()).collect();
+    let shown: Vec<Range<usize>> =
+        joined.into_iter().map(|range| trimmed(&candidate.text, range)).collect();
+    let texts: Vec<String> =
+        shown.iter().map(|range| quoted(&candidate.text[range.clone()])).collect();
     let text = format!("{}{}", head(candidate, limits), texts.join(GAP));
     PackItem {
         candidate: at,
         origin: candidate.origin.clone(),
-        spans: joined.iter().map(|range| candidate.place_of(range)).collect(),
+        spans: shown.iter().map(|range| candidate.place_of(range)).collect(),
         part: units[0].part,
         tokens: counter.count(&text),
+        pieces: item_pieces(candidate, &shown, &text, limits),
         text,
     }
 }
 
-fn text_of(memory: &[PackItem], documents: &[PackItem], limits: PackLimits) -> String {
+/// Returns the range without white space at its ends.
+fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let part = &text[range.clone()];
+    let start = range.start + part.len() - part.trim_start().len();
+    start..(start + part.trim().len())
+}
+
+/// Returns the pieces of an item: references to the message, or the text of another item.
+fn item_pieces(
+    candidate: &Candidate,
+    shown: &[Range<usize>],
+    text: &str,
+    limits: PackLimits,
+) -> Vec<Piece> {
+    let Origin::Recall { seq, .. } = &candidate.origin else {
+        return vec![Piece::Text { text: text.to_owned(), item: Some(0) }];
+    };
+    let mut pieces = Vec::new();
+    for (at, range) in shown.iter().enumerate() {
+        if at > 0 {
+            pieces.push(Piece::Text { text: GAP.to_owned(), item: Some(0) });
+        }
+        let place = candidate.place_of(range);
+        let begins = at == 0 && limits.tokens_max >= FRAMED_TOKENS_MIN;
+        pieces.push(Piece::Said {
+            seq: *seq,
+            from: place.start,
+            to: place.end,
+            digest: candidate.digest.clone(),
+            time: begins.then(|| candidate.time.clone().unwrap_or_default()),
+            item: 0,
+        });
+    }
+    pieces
+}
+
+/// Returns the pieces of a context: the texts around its items, and the items.
+fn pieces_of(memory: &[PackItem], documents: &[PackItem], limits: PackLimits) -> Vec<Piece> {
     let framed = limits.tokens_max >= FRAMED_TOKENS_MIN;
+    let of_server = |text: String| Piece::Text { text, item: None };
     if memory.is_empty() && documents.is_empty() {
-        return if framed && limits.tells_nothing { NOTHING.into() } else { String::new() };
+        let tells = framed && limits.tells_nothing;
+        return tells.then(|| of_server(NOTHING.to_owned())).into_iter().collect();
     }
-    let mut lines: Vec<&str> = Vec::new();
+    let mut pieces = Vec::new();
+    let mut before = String::new();
     if framed {
-        lines.push(OPENING);
+        before.push_str(OPENING);
+        before.push('\n');
     }
-    for (heading, items) in [("[From memory]", memory), ("[From documents]", documents)] {
-        if items.is_empty() {
-            continue;
+    let mut number = 0;
+    for (heading, items) in [("[From memory]\n", memory), ("[From documents]\n", documents)] {
+        if !items.is_empty() && framed {
+            before.push_str(heading);
         }
-        if framed {
-            lines.push(heading);
+        for item in items {
+            if !before.is_empty() {
+                pieces.push(of_server(std::mem::take(&mut before)));
+            }
+            pieces.extend(item.pieces.iter().cloned().map(|piece| piece.of_item(number)));
+            number += 1;
+            before.push('\n');
         }
-        lines.extend(items.iter().map(|item| item.text.as_str()));
     }
-    lines.join("\n")
+    pieces
 }
 
 fn fates(candidates: &[Candidate], shown: &BTreeMap<usize, Vec<&Unit>>) -> Vec<Fate> {
@@ -311,7 +398,7 @@ mod tests {
         let packed = pack(&parts, &candidates, &units, limits, &Tiktoken::new(Encoding::default()));
         for item in &packed.documents {
             for span in &item.spans {
-                assert!(packed.text.contains(texts[item.candidate][span.clone()].trim()));
+                assert!(packed.text.contains(&texts[item.candidate][span.clone()]));
             }
         }
         packed

@@ -514,6 +514,7 @@ fn name_of(shape: Shape, row: &Row) -> String {
         | RowKind::RecallVectors
         | RowKind::Prompts
         | RowKind::ToolSets
+        | RowKind::Packs
         | RowKind::Answers
         | RowKind::Events => &[],
     };

@@ -95,7 +95,7 @@ const PROMPT_END: [&str; 7] = [
 ];
 
 impl Shape {
-    const ALL: [(char, Self); 21] = [
+    const ALL: [(char, Self); 22] = [
         ('c', Self::Row(RowKind::Core)),
         ('v', Self::Row(RowKind::Versions)),
         ('m', Self::Row(RowKind::Messages)),
@@ -108,6 +108,7 @@ impl Shape {
         ('p', Self::Row(RowKind::Prompts)),
         ('q', Self::PromptEnd),
         ('t', Self::Row(RowKind::ToolSets)),
+        ('x', Self::Row(RowKind::Packs)),
         ('i', Self::Row(RowKind::Answers)),
         ('s', Self::Row(RowKind::Schedules)),
         ('e', Self::Row(RowKind::Events)),
@@ -485,6 +486,7 @@ impl<'a> Covered<'a> {
             | RowKind::Derived
             | RowKind::Prompts
             | RowKind::ToolSets
+            | RowKind::Packs
             | RowKind::Schedules
             | RowKind::Events => {}
         }
@@ -531,7 +533,7 @@ fn id_of(kind: RowKind, row: &Row) -> Result<String, String> {
             named(&[&canonical_json(&Value::Object(ends))])
         }
         RowKind::Prompts => number("turn")?,
-        RowKind::ToolSets => text("digest")?.to_owned(),
+        RowKind::ToolSets | RowKind::Packs => text("digest")?.to_owned(),
         RowKind::Answers => {
             let part = row.get("part").and_then(Value::as_u64);
             named(&[text("key")?, &part.map_or_else(String::new, |part| part.to_string())])

@@ -10,6 +10,7 @@ use super::edges::{Cite, SummaryEdge};
 use super::event::Event;
 use super::forget::{Forgetting, QuotingVersion};
 use super::message::Message;
+use super::pack::ContextPack;
 use super::page::Page;
 use super::prompt::ToolSet;
 use super::schedule::TickResult;
@@ -105,6 +106,8 @@ pub enum Part {
     Prompt(Value),
     /// A new set of tools offered to the model.
     ToolSet(ToolSet),
+    /// A new context pack.
+    Pack(ContextPack),
 }
 
 impl Part {
@@ -123,7 +126,8 @@ impl Part {
             | Self::Cite(_)
             | Self::Fold(_)
             | Self::Prompt(_)
-            | Self::ToolSet(_) => 6,
+            | Self::ToolSet(_)
+            | Self::Pack(_) => 6,
         }
     }
 
@@ -193,6 +197,8 @@ pub struct Forget {
     pub schedules: Vec<String>,
     /// Keys of tool sets that are removed.
     pub tool_sets: Vec<String>,
+    /// Keys of context packs that are removed.
+    pub packs: Vec<String>,
     /// Whether result lists and unfinished documents are removed.
     pub beside: bool,
 }

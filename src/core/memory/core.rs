@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::archive::Archived;
+use super::engineer::Engineer;
 use super::form::Form;
 use super::heartbeat::Heartbeat;
 use super::held::HeldTexts;
 use super::local_time::{LocalTime, zone_of};
 use super::outbound::{Outbound, Spending};
+use super::pack::CoreContext;
 use super::prompt::{Estimate, PromptInput};
 use super::run::OpenRun;
 use super::tokens::Encoding;
@@ -106,6 +108,13 @@ pub struct Core {
     /// newest at the end.
     #[serde(default)]
     pub tool_sets: Vec<String>,
+    /// The newest context that was built for a prompt, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<CoreContext>,
+    /// When the agent's prompts get a context that is built for their question; `None` for the
+    /// configured choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engineer: Option<Engineer>,
     /// The tools that a caller offers to the model.
     #[serde(default)]
     pub tools: Offered,
@@ -527,7 +536,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding form window_clock token_budget system working_blocks removed_blocks queue_head_summary held queue open_calls notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets tools reserved outbound spending user names);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released salt tool_sets context engineer tools reserved outbound spending user names);
         patch
     }
 

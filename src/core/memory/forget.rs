@@ -77,6 +77,9 @@ pub struct Forgetting {
     pub schedules: Vec<String>,
     /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
+    /// Keys of context packs that quote a text to forget.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packs: Vec<String>,
     /// Names of the blocks that the forget operation removed because they quote the text to forget;
     /// digests after the end.
     pub blocks: Vec<String>,
@@ -293,6 +296,7 @@ impl Forgetting {
         self.versions.clear();
         self.answers.clear();
         self.prompts.clear();
+        self.packs.clear();
         self.after.clear();
     }
 

@@ -124,6 +124,9 @@ pub struct RenderedPrompt {
     /// Digest and cost of the tools that the model was offered.
     #[serde(default)]
     pub offered: Offered,
+    /// Digest of the context pack that the prompt showed; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack: Option<String>,
     /// SHA-256 of the canonical JSON of the prompt's messages.
     pub messages_digest: String,
     /// SHA-256 of the canonical JSON of the prompt's manifest, which lists the items of the window.
@@ -268,6 +271,8 @@ pub struct Marks {
     pub head_seq: u64,
     /// First seq after the prompt's queue.
     pub next_seq: u64,
+    /// Digest of the context pack that the prompt showed.
+    pub pack: Option<String>,
 }
 
 /// Returns the key of a row of `prompts`.

@@ -170,7 +170,7 @@ const GROUPS: &[Group] = &[
     Group::owner("core_memory", "_key agent_id names tenant sealed_as"),
     Group::figures(
         "core_memory",
-        "archived branch chain cloned context_window counters created_at encoding expired forgotten form heartbeat last_message_ms notices outbound queue \
+        "archived branch chain cloned context context_window counters created_at encoding engineer expired forgotten form heartbeat last_message_ms notices outbound queue \
          recent_revisions released reserved salt schema_version spending token_budget tool_sets tools turns updated_at version window_clock",
     ),
     Group::figures("core_memory", "moving").stays(),
@@ -250,7 +250,7 @@ const GROUPS: &[Group] = &[
     Group::figures(
         "prompts",
         "answer_seq api cause_seq chain checkpoint clock context_digest core_rev counted_permille created_at duration_ms encoding ended_at factor_permille fillers form \
-         head_seq messages_digest next_seq notices_forgotten_at now offered opened_on options_forgotten_at policy request_digest salt summary_rev \
+         head_seq messages_digest next_seq notices_forgotten_at now offered opened_on options_forgotten_at pack policy request_digest salt summary_rev \
          token_estimate tools turn usage variance_flag version",
     ),
     Group::text("prompts", "options", OF_OPTIONS),
@@ -258,6 +258,9 @@ const GROUPS: &[Group] = &[
     Group::owner("tool_sets", "_key agent_id"),
     Group::figures("tool_sets", "digest"),
     Group::text("tool_sets", "text", OF_PROMPT),
+    Group::owner("context_packs", "_key agent_id"),
+    Group::figures("context_packs", "digest seqs"),
+    Group::text("context_packs", "documents text", BESIDE),
     Group::figures("idempotency", "_key").stays(),
     Group::owner("idempotency", "agent_id"),
     Group::figures("idempotency", "created_at expires_at part request_hash salt texts_since tool"),
@@ -277,7 +280,7 @@ const GROUPS: &[Group] = &[
     Group::owner("pages", "agent_id"),
     Group::figures(
         "forgets",
-        "_key after answer_key answers at begun_at by chain code counts ended_at items kept last phase prompts renews request_hash step summary_from \
+        "_key after answer_key answers at begun_at by chain code counts ended_at items kept last packs phase prompts renews request_hash step summary_from \
          summary_until threads tool_sets touched_ms versions what",
     )
     .stays(),

@@ -23,13 +23,16 @@ pub const NOTICE: &str = "[system notice]\n";
 pub const CLOCK: &str = "[the time]\n";
 /// First line of the queue's first day within a message.
 pub const OPENING: &str = "[the day]\n";
+/// First line of the built context within a message.
+pub const CONTEXT: &str = "[the memory]\n";
 /// First line of a block within the system message.
 pub const MEMORY: &str = "[your memory]\n";
 /// First line of the summary within the system message.
 pub const SUMMARY: &str = "[the past]\n";
 
 /// All lines that begin a part of a message.
-pub const LINES: [&str; 9] = [USER, EVENT, ANSWER, COPIES, NOTICE, CLOCK, OPENING, MEMORY, SUMMARY];
+pub const LINES: [&str; 10] =
+    [USER, EVENT, ANSWER, COPIES, NOTICE, CLOCK, OPENING, CONTEXT, MEMORY, SUMMARY];
 
 /// Line in each text of a user message that is not a text of the user.
 const NOT_SAID: &str = "[not said by the user]\n";

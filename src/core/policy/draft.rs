@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 pub use self::audit::found_by_search;
 use self::flush::{Flushed, Untold};
 pub use self::promote::Promotion;
-pub use self::prompt::Outcome as PromptOutcome;
+pub use self::prompt::{Outcome as PromptOutcome, PromptContext};
 pub use self::refine::DEGRADED;
 use self::times::time_in;
 pub use self::times::time_of_message;

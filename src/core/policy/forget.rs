@@ -40,6 +40,8 @@ pub struct ForgetFound {
     pub schedules: Vec<String>,
     /// Keys of tool sets to forget.
     pub tool_sets: Vec<String>,
+    /// Keys of context packs that contain the text to forget.
+    pub packs: Vec<String>,
     /// The stored core versions in which a block or the system text contains the text to forget.
     pub versions: Vec<QuotingVersion>,
     /// Keys of stored answers that contain the text to forget.
@@ -69,7 +71,7 @@ pub struct ForgetPreview {
 impl ForgetFound {
     /// Returns whether the request concerns no row.
     pub fn is_empty(&self) -> bool {
-        let beside = [&self.documents, &self.schedules, &self.tool_sets];
+        let beside = [&self.documents, &self.schedules, &self.tool_sets, &self.packs];
         self.messages.is_empty()
             && self.versions.is_empty()
             && beside.iter().all(|list| list.is_empty())

@@ -18,8 +18,8 @@ pub mod turn;
 mod wording;
 
 pub use draft::{
-    DEGRADED, Draft, Flush, Promotion, PromptOutcome, Surroundings, found_by_search, part_of,
-    time_of_message,
+    DEGRADED, Draft, Flush, Promotion, PromptContext, PromptOutcome, Surroundings, found_by_search,
+    part_of, time_of_message,
 };
 pub use forget::{
     CallPlace, ForgetAsked, ForgetFound, ForgetLook, ForgetPreview, FoundMessage, StandingMessage,

@@ -9,12 +9,16 @@ use crate::error::{Error, Result};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::message::Message;
+use crate::memory::pack::ContextPack;
 
 /// The outcome of a step of a call.
 #[derive(Debug)]
 pub enum Step {
     /// The result of a call that changes nothing.
     Read(Map<String, Value>),
+    /// The result of a call that changes nothing of the memory, and a context pack to store before
+    /// the answer.
+    Keep(Map<String, Value>, Box<ContextPack>),
     /// A change to write.
     Write(Box<Change>),
     /// The first part of an eviction. This part is written before the rest of the change, and then

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::fact::{Fact, Says};
 use crate::memory::message::{Kind, Message};
+use crate::memory::pack::{ContextPack, Origin};
 use crate::memory::prompt::{Marks, Texts};
 
 /// A period during which one text of the core contained the same words of a fact.
@@ -120,15 +121,54 @@ pub struct PresenceRange {
     /// The first and the last turn of the range.
     pub turns: (u64, u64),
     /// Messages and texts that contained the fact in these prompts, like `message 17`, `copy 40`,
-    /// `block plan`, `summary` or `system`.
+    /// `block plan`, `summary`, `system`, or `context: message 17, grade 0.83` for an item of a
+    /// context pack.
     pub r#as: Vec<String>,
 }
 
+/// A context pack that shows a fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackWithFact {
+    /// Digest of the pack.
+    pub digest: String,
+    /// The items of the pack that show the fact, like `context: message 17, grade 0.83`.
+    pub places: Vec<String>,
+}
+
+/// Returns the items of a context pack that show a fact; `said` are the messages of the pack.
+/// Returns `None` if no item shows it.
+pub fn pack_with_fact(fact: &Fact, pack: &ContextPack, said: &[Message]) -> Option<PackWithFact> {
+    let content = pack.content()?;
+    let message = |seq: u64| said.iter().find(|message| message.seq == seq);
+    let shows = |at: usize| {
+        let text = content.item_text(at, message).ok();
+        text.is_some_and(|text| fact.said_in(&text).is_some())
+    };
+    let place = |at: usize| {
+        let item = &content.items[at];
+        let name = match &item.origin {
+            Origin::Recall { seq, .. } => format!("message {seq}"),
+            Origin::Archive { doc_id, chunk_id, .. } => format!("document {doc_id}, {chunk_id}"),
+            Origin::Document { id } => format!("given document {id}"),
+        };
+        format!("context: {name}, grade {}", item.grade)
+    };
+    let places: Vec<String> = (0..content.items.len()).filter(|at| shows(*at)).map(place).collect();
+    (!places.is_empty()).then(|| PackWithFact { digest: pack.digest.clone(), places })
+}
+
 /// Returns the prompts that contained a fact, as ranges of turns.
-pub fn presence_ranges(prompts: &[Marks], said: &[Message], spans: &[Span]) -> Vec<PresenceRange> {
+pub fn presence_ranges(
+    prompts: &[Marks],
+    said: &[Message],
+    spans: &[Span],
+    packs: &[PackWithFact],
+) -> Vec<PresenceRange> {
     let mut ranges: Vec<PresenceRange> = Vec::new();
     for prompt in prompts {
-        let places = places(prompt, said, spans);
+        let mut places = places(prompt, said, spans);
+        let shown = packs.iter().find(|pack| Some(&pack.digest) == prompt.pack.as_ref());
+        places.extend(shown.into_iter().flat_map(|pack| pack.places.iter().cloned()));
         if places.is_empty() {
             continue;
         }

@@ -5,6 +5,6 @@ mod biography;
 mod fact;
 mod replay;
 
-pub use biography::{Lives, PresenceRange, Span, presence_ranges};
+pub use biography::{Lives, PackWithFact, PresenceRange, Span, pack_with_fact, presence_ranges};
 pub use fact::{Fact, Says};
 pub use replay::{Differs, Replayed, Stored, replay};

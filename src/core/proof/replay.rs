@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::memory::core::Core;
 use crate::memory::message::{Kind, Message};
+use crate::memory::pack::{ContextPack, PackContent, Piece, ShownContext};
 use crate::memory::prompt::{Prompt, Texts, ToolSet};
 use crate::memory::receipt;
 use crate::memory::strict::filler_tokens;
 use crate::memory::tokens::TokenCounter;
 use crate::model_api::ModelRequest;
-use crate::window::{Gone, Past, Section, Window, assemble};
+use crate::window::{Gone, Past, Section, Window, assemble, context_cost};
 
 /// The data from which a prompt is replayed, as currently stored.
 #[derive(Clone, Copy)]
@@ -25,6 +26,10 @@ pub struct Stored<'a> {
     pub texts: Option<&'a Texts>,
     /// The tools that the prompt offered; `None` if they are not stored.
     pub tools: Option<&'a ToolSet>,
+    /// The context pack that the prompt showed; `None` without one, or if it is not stored.
+    pub pack: Option<&'a ContextPack>,
+    /// The messages that the context pack shows.
+    pub packed: &'a [Message],
     /// The queue's messages at the time of the prompt.
     pub queue: &'a [Message],
     /// Token counter in the encoding of the prompt.
@@ -58,6 +63,8 @@ pub struct Replayed {
     pub gone: Vec<Gone>,
     /// Differences between the replayed prompt and the prompt that was sent.
     pub differs: Vec<Differs>,
+    /// Content of the context pack that the prompt showed, if it is stored.
+    pub context: Option<PackContent>,
 }
 
 impl Replayed {
@@ -97,7 +104,10 @@ fn counts_differ(stored: &Stored<'_>, message: &Message) -> bool {
 fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
     let prompt = stored.prompt;
     let mut gone = Vec::new();
-    let mut differs = messages_that_differ(prompt, stored.core.sealed_as(), stored.queue);
+    let name = stored.core.sealed_as();
+    let mut differs = messages_that_differ(prompt, name, stored.queue);
+    // The messages of a context are not neighbours, so only their texts are compared.
+    differs.extend(stored.packed.iter().filter_map(|message| altered(name, message)));
     differs.extend(stored.texts.iter().flat_map(|texts| &texts.changed).map(|changed| {
         let what = format!("the text differs from the stored text: {}", changed.of);
         differing(&what, None, &changed.expected, &changed.found)
@@ -107,12 +117,13 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
     let queue = stored.queue.iter().map(|m| counted(&stored, m, counts));
     let queue: Vec<Message> = queue.filter(|m| stood(m) || m.frame_tokens > 0).collect();
     let core = core_of(&stored, &queue, &mut gone);
-    gone.extend(expired(queue.iter().filter(|m| stood(m))));
+    gone.extend(expired_in(Section::Queue, queue.iter().filter(|m| stood(m))));
     gone.extend(forgotten("notices", &prompt.key, prompt.sent.notices_forgotten_at.as_ref()));
     let window_known = gone.is_empty();
     let window = assemble(&core, &queue);
     gone.extend(forgotten("options", &prompt.key, prompt.sent.options_forgotten_at.as_ref()));
     let tools = tools_of(&stored, &mut gone, &mut differs);
+    differs.extend(pack_that_differs(&stored));
     let options: Map<String, Value> =
         serde_json::from_str(&prompt.sent.options).unwrap_or_default();
     let request = ModelRequest {
@@ -149,7 +160,8 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
             differs.push(differing(what, None, expected, found));
         }
     }
-    Replayed { window, request, gone, differs }
+    let context = stored.pack.and_then(ContextPack::content);
+    Replayed { window, request, gone, differs, context }
 }
 
 fn differing(what: &str, seq: Option<u64>, expected: &str, found: &str) -> Differs {
@@ -181,11 +193,31 @@ fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core
         forgotten_at: lost.forgotten_at.clone(),
         ..unexplained("texts", &lost.of)
     }));
-    let past = Past { window, texts: stored.texts, queue };
+    let context = context_of(stored, gone);
+    let past = Past { window, texts: stored.texts, queue, context };
     for section in Section::ALL {
         gone.extend((section.spec().restore)(&past, &mut core));
     }
     core
+}
+
+/// Returns the built context that the prompt showed. A message of it whose text was removed is a
+/// part of the prompt that is gone; the section itself tells if the pack is not stored.
+fn context_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Option<ShownContext> {
+    let pack = stored.pack.filter(|pack| Some(&pack.digest) == stored.prompt.window.pack.as_ref());
+    let content = pack?.content()?;
+    let message = |seq: u64| stored.packed.iter().find(|message| message.seq == seq);
+    let text = match content.text(message) {
+        Ok(text) => text,
+        Err(seq) => {
+            let expired = stored.packed.iter().filter(|message| message.seq == seq);
+            gone.extend(expired_in(Section::Context, expired));
+            return None;
+        }
+    };
+    let digest = pack?.digest.clone();
+    let token_estimate = context_cost(stored.counter, stored.prompt.window.form, &text);
+    Some(ShownContext { digest, question_seq: content.question_seq, text, token_estimate })
 }
 
 /// Returns the item of [`Replayed::gone`] for a text that is missing for an unknown reason.
@@ -221,14 +253,28 @@ fn counted(stored: &Stored<'_>, message: &Message, counts: Counts) -> Message {
     message
 }
 
-fn expired<'m>(queue: impl Iterator<Item = &'m Message>) -> impl Iterator<Item = Gone> {
-    queue.filter(|m| m.expired_at.is_some()).map(|m| Gone {
-        section: Section::Queue.name(),
+fn expired_in<'m>(
+    section: Section,
+    messages: impl Iterator<Item = &'m Message>,
+) -> impl Iterator<Item = Gone> {
+    messages.filter(|m| m.expired_at.is_some()).map(move |m| Gone {
+        section: section.name(),
         seq: Some(m.seq),
         id: m.key.clone(),
         expired_at: m.expired_at.clone(),
         forgotten_at: m.forgotten_at.clone(),
     })
+}
+
+/// Compares a message's text with its digest.
+fn altered(name: &str, message: &Message) -> Option<Differs> {
+    if message.expired_at.is_some() {
+        return None;
+    }
+    let canonical = receipt::canonical_message(name, &Value::Object(message.public()));
+    let digest = receipt::digest(&message.salt, &canonical);
+    let what = "the message differs from the message that was appended";
+    (digest != message.digest).then(|| differing(what, Some(message.seq), &message.digest, &digest))
 }
 
 /// Finds messages whose text does not match their digest, or whose digest does not match the hash
@@ -237,14 +283,7 @@ fn messages_that_differ(prompt: &Prompt, name: &str, queue: &[Message]) -> Vec<D
     let mut found = Vec::new();
     let mut before: Option<&Message> = None;
     for message in queue {
-        if message.expired_at.is_none() {
-            let canonical = receipt::canonical_message(name, &Value::Object(message.public()));
-            let digest = receipt::digest(&message.salt, &canonical);
-            if digest != message.digest {
-                let what = "the message differs from the message that was appended";
-                found.push(differing(what, Some(message.seq), &message.digest, &digest));
-            }
-        }
+        found.extend(altered(name, message));
         if let Some(before) = before.filter(|before| before.seq + 1 == message.seq) {
             let chain = receipt::link(&before.chain, &message.digest);
             if chain != message.chain {
@@ -258,6 +297,28 @@ fn messages_that_differ(prompt: &Prompt, name: &str, queue: &[Message]) -> Vec<D
     if let Some(last) = last.filter(|last| last.chain != prompt.window.chain.head) {
         let what = "the last message's chain value is not the recorded head of the hash chain";
         found.push(differing(what, Some(last.seq), &prompt.window.chain.head, &last.chain));
+    }
+    found
+}
+
+/// Compares a context pack with its digest, and the messages that it shows with theirs.
+fn pack_that_differs(stored: &Stored<'_>) -> Vec<Differs> {
+    let (Some(digest), Some(pack)) = (&stored.prompt.window.pack, stored.pack) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if !pack.holds() || pack.digest != *digest {
+        let what = "the context pack differs from the pack of the prompt";
+        found.push(differing(what, None, digest, &pack.digest));
+    }
+    let pieces = pack.content().map(|content| content.pieces).unwrap_or_default();
+    for piece in &pieces {
+        let Piece::Said { seq, digest, .. } = piece else { continue };
+        let other = stored.packed.iter().find(|message| message.seq == *seq);
+        if let Some(other) = other.filter(|message| message.digest != *digest) {
+            let what = "the context pack shows another message";
+            found.push(differing(what, Some(*seq), digest, &other.digest));
+        }
     }
     found
 }

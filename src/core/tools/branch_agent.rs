@@ -30,6 +30,7 @@ pub fn branch_core(
         form: Some(parent.form).filter(|form| *form != Form::One),
         zone: clock.map(|clock| clock.zone.clone()),
         outbound: parent.outbound,
+        engineer: parent.engineer,
         user: parent.user.clone(),
         incarnation: None,
     };

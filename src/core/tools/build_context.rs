@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::spec::{Access, Command, Spec};
 use crate::context::{
-    Candidate, Fate, GRADE_MIN, Grade, MessageView, Origin, Pack, PackItem, PackLimits, Pool,
-    QuestionIntent, Steps, Task, graded, pack, plan, units,
+    Candidate, GRADE_MIN, Grade, MessageView, Pack, PackItem, PackLimits, Pool, QuestionIntent,
+    Steps, SubQuestion, Task, WindowText, answered, answered_better, graded, keep_statements, pack,
+    plan, units,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -18,12 +19,15 @@ use crate::limits::{
 use crate::memory::core::Core;
 use crate::memory::local_time::zone_of;
 use crate::memory::message::{Message, Role};
+use crate::memory::pack::{
+    ContextPack, Fate, LeftOut, Origin, PackContent, ShownContext, ShownItem, speaker,
+};
 use crate::memory::page::plain;
-use crate::memory::tokens::message_cost;
+use crate::memory::tokens::TokenCounter;
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
 use crate::search::LookFound;
 use crate::trust::TaintReport;
-use crate::window::{assemble, server_message, tokens};
+use crate::window::{assemble, context_cost, tokens};
 
 /// Number of candidates that were left out that an answer with `explain` names.
 const LEFT_OUT_MAX: usize = 40;
@@ -48,6 +52,9 @@ pub struct BuildContext {
     /// Whether the answer also says what each step did, and which texts were left out and why.
     #[serde(default)]
     pub explain: bool,
+    /// Whether the memory is looked into even if the window answers the question.
+    #[serde(skip)]
+    pub always: bool,
 }
 
 /// A text to choose from.
@@ -121,23 +128,79 @@ impl BuildContext {
     fn ceiling(&self, ctx: &Ctx<'_>) -> u64 {
         let (core, counter) = (ctx.core, ctx.around.counter);
         let window = core.token_budget.max;
-        let frame = message_cost(counter, &server_message(core.form, ""));
+        let frame = context_cost(counter, core.form, "");
         let reserve = window * CONTEXT_RESERVE_PERCENT / 100;
         let room = window.saturating_sub(tokens(core).occupancy + reserve + frame);
         room.min(self.tokens_max.unwrap_or(window * CONTEXT_PERCENT / 100))
     }
 }
 
+/// A context that was built for a question.
+#[derive(Clone, Debug)]
+pub struct BuiltContext {
+    /// The text for the model; empty if there is nothing to show.
+    pub text: String,
+    /// Whether the text shows anything that was found.
+    pub found: bool,
+    /// The context pack; `None` without a text.
+    pub pack: Option<ContextPack>,
+    /// Position of the message with the question; `None` for a given question.
+    pub question_seq: Option<u64>,
+    /// The fields of the answer about the context.
+    told: Map<String, Value>,
+}
+
 impl Command for BuildContext {
     const SPEC: Spec = Spec::command("build_context", Access::Read);
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
+        let built = self.build(ctx)?;
+        let mut result = built.told;
+        let mut core = ctx.core.clone();
+        if let Some(pack) = &built.pack {
+            show(&mut core, ctx.around.counter, &pack.digest, built.question_seq, built.text);
+            result.insert("pack".into(), pack.digest.as_str().into());
+        }
+        let window = assemble(&core, ctx.queue()?);
+        result.insert("messages".into(), Value::Array(window.messages));
+        result.insert("manifest".into(), window.manifest);
+        result.insert("context_digest".into(), window.context_digest.into());
+        Ok(match built.pack {
+            Some(pack) => Step::Keep(result, Box::new(pack)),
+            None => Step::Read(result),
+        })
+    }
+}
+
+/// Sets the context that a core's window shows.
+fn show(
+    core: &mut Core,
+    counter: &dyn TokenCounter,
+    digest: &str,
+    question_seq: Option<u64>,
+    text: String,
+) {
+    let token_estimate = context_cost(counter, core.form, &text);
+    let shown = ShownContext { digest: digest.to_owned(), question_seq, text, token_estimate };
+    core.context.get_or_insert_default().shown = Some(shown);
+}
+
+impl BuildContext {
+    /// Builds the context. Fails for a memory without a question.
+    pub fn build(&self, ctx: &Ctx<'_>) -> Result<BuiltContext, Stop> {
         let queue = ctx.queue()?;
         let (question, question_seq) = self.question(queue)?;
         let mut steps = Steps::default();
         let intent = QuestionIntent::read(question);
         steps.note("intent", json!({"task": intent.task, "parts": intent.sub_questions.len()}));
-        let looks = plan(question, &intent, ctx.core.archived.chunks > 0);
+        // A statement of the user asks for nothing; a given question may be a few words.
+        let parts = match intent.task {
+            Task::Statement if self.question.is_none() => Vec::new(),
+            _ => self.open_parts(ctx.core, queue, question_seq, &intent),
+        };
+        steps.note("check", json!({"open": parts.len()}));
+        let asked: Vec<SubQuestion> = parts.iter().map(|(_, part)| part.clone()).collect();
+        let looks = plan(question, &asked, ctx.core.archived.chunks > 0);
         steps.note("plan", json!({"looks": looks.len()}));
         let found: &[LookFound] = match looks.is_empty() {
             true => &[],
@@ -145,8 +208,9 @@ impl Command for BuildContext {
         };
         let mut candidates = self.candidates(ctx, found, question_seq);
         steps.note("gather", json!({"candidates": candidates.len()}));
-        let parts = &intent.sub_questions;
-        let grades: Vec<Vec<Grade>> = parts.iter().map(|part| graded(part, &candidates)).collect();
+        keep_statements(&mut candidates);
+        let grades = asked.iter().map(|part| graded(part, &candidates)).collect();
+        let (parts, grades) = self.parts_to_show(parts, grades, &candidates);
         settle(&mut candidates, &grades);
         let best = |at: usize| {
             let of = grades.iter().map(|grades| grades[at]);
@@ -154,50 +218,89 @@ impl Command for BuildContext {
         };
         let correct = (0..candidates.len()).filter(|at| best(*at).is_correct()).count();
         steps.note("grade", json!({"correct": correct}));
-        let tells_nothing = matches!(intent.task, Task::Question | Task::Instruction);
+        let asks = matches!(intent.task, Task::Question | Task::Instruction);
+        let tells_nothing = asks && !parts.is_empty();
         let limits = PackLimits { tokens_max: self.ceiling(ctx), tells_nothing };
         let may_show = |at: usize| candidates[at].fate.is_none();
-        let units = units(parts, &candidates, &grades, &may_show);
+        let asked: Vec<SubQuestion> = parts.iter().map(|(_, part)| part.clone()).collect();
+        let units = units(&asked, &candidates, &grades, &may_show);
         steps.note("condense", json!({"units": units.len()}));
-        let packed = pack(parts, &candidates, &units, limits, ctx.around.counter);
+        let mut packed = pack(&asked, &candidates, &units, limits, ctx.around.counter);
+        packed.number_parts(|at| parts[at].0);
         steps.note("pack", json!({"tokens": packed.tokens, "tokens_max": limits.tokens_max}));
-        let mut result = self.answer(ctx, queue, &packed, limits);
-        result.insert("intent".into(), json!(intent));
-        let item = |item: &PackItem| {
-            let mut told = json!(item);
-            told["grade"] = grade(best(item.candidate).grade);
-            told
-        };
-        let of = |name: &str, items: &[PackItem]| {
-            let tokens: u64 = items.iter().map(|item| item.tokens).sum();
-            let items: Vec<Value> = items.iter().map(item).collect();
-            json!({"name": name, "tokens": tokens, "items": items})
-        };
-        let sections = [("memory", &packed.memory), ("documents", &packed.documents)];
-        let sections = sections.iter().filter(|(_, items)| !items.is_empty());
-        result.insert("sections".into(), sections.map(|(name, items)| of(name, items)).collect());
-        let kept: u64 = packed.memory.iter().chain(&packed.documents).map(|i| i.tokens).sum();
-        let shown = packed.memory.iter().chain(&packed.documents).map(|item| item.candidate);
-        let whole: u64 =
-            shown.map(|at| ctx.around.counter.count(&candidates[at].text)).sum::<u64>();
-        if whole > 0 {
-            let ratio = (kept as f64 / whole as f64 * GRADE_UNITS).round() / GRADE_UNITS;
-            result.insert("compression_ratio".into(), plain(ratio));
-        }
+        let content = content_of(&candidates, &packed, question_seq, &best);
+        let mut told = Map::new();
+        told.insert("found".into(), (!content.items.is_empty()).into());
+        told.insert("text".into(), packed.text.as_str().into());
+        told.insert("tokens_used".into(), packed.tokens.into());
+        told.insert("tokens_max".into(), limits.tokens_max.into());
+        told.insert("intent".into(), json!(intent));
+        told.insert("sections".into(), sections(&packed, &content.items));
+        told.extend(ratio(&candidates, &packed, ctx.around.counter));
         let failed = found.iter().find_map(|one| match one {
             LookFound::Failed(why) => Some(*why),
             LookFound::Recall(..) | LookFound::Archive(_) => None,
         });
-        result.extend(failed.map(|why| ("degraded".to_owned(), why.into())));
+        told.extend(failed.map(|why| ("degraded".to_owned(), why.into())));
         if self.explain {
-            result.insert("steps".into(), steps.told());
-            result.insert("left_out".into(), left_out(&candidates, &packed, &best));
+            told.insert("steps".into(), steps.told());
+            told.insert("left_out".into(), json!(content.left_out));
         }
-        Ok(Step::Read(result))
+        let pack = (!packed.text.is_empty()).then(|| ContextPack::of(&ctx.core.agent_id, &content));
+        let found = !content.items.is_empty();
+        Ok(BuiltContext { text: packed.text, found, pack, question_seq, told })
     }
-}
 
-impl BuildContext {
+    /// Whether the memory is looked into whatever the window says.
+    fn looks_anyway(&self) -> bool {
+        self.always || !self.documents.is_empty()
+    }
+
+    /// Returns the parts of a question that no text of the window answers by itself, with their
+    /// numbers.
+    fn open_parts(
+        &self,
+        core: &Core,
+        queue: &[Message],
+        question_seq: Option<u64>,
+        intent: &QuestionIntent,
+    ) -> Vec<(usize, SubQuestion)> {
+        let all = intent.sub_questions.iter().cloned().enumerate();
+        if self.looks_anyway() {
+            return all.collect();
+        }
+        let said = queue.iter().filter(|message| Some(message.seq) != question_seq);
+        let said = said.filter(|message| message.kind.logged() && message.expired_at.is_none());
+        let speakers: Vec<(&str, String)> =
+            said.map(|message| (message.content.as_str(), speaker(message))).collect();
+        let mut window: Vec<WindowText<'_>> = speakers
+            .iter()
+            .map(|(text, speaker)| WindowText { text, speaker: Some(speaker) })
+            .collect();
+        let summary = core.queue_head_summary.content.as_str();
+        let texts = core.working_blocks.iter().map(|block| block.content.as_str());
+        let texts = texts.chain(summary.lines());
+        window.extend(texts.map(|text| WindowText { text, speaker: None }));
+        let answered = answered(&intent.sub_questions, &window);
+        all.zip(answered).filter(|(_, answered)| !answered).map(|(part, _)| part).collect()
+    }
+
+    /// Returns the parts, with their grades, that a text of the memory answers better than any text
+    /// of the window.
+    fn parts_to_show(
+        &self,
+        parts: Vec<(usize, SubQuestion)>,
+        grades: Vec<Vec<Grade>>,
+        candidates: &[Candidate],
+    ) -> (Vec<(usize, SubQuestion)>, Vec<Vec<Grade>>) {
+        if self.looks_anyway() {
+            return (parts, grades);
+        }
+        let answered = answered_better(candidates, &grades);
+        let all = parts.into_iter().zip(grades).zip(answered);
+        all.filter(|(_, answered)| !answered).map(|(part, _)| part).unzip()
+    }
+
     /// Returns the candidates of the looks, then the given documents.
     fn candidates(
         &self,
@@ -211,11 +314,8 @@ impl BuildContext {
             let is_tainted = (!rules.is_empty()).then_some(Fate::Tainted);
             held.map(|_| Fate::Quarantined).or(is_tainted)
         };
-        let of = |message: &Message| {
-            let name = message.meta.get("name").and_then(Value::as_str);
-            let speaker = name.unwrap_or(message.role.text()).to_owned();
-            (time_of_message(message, &zone).to_string(), speaker)
-        };
+        let of =
+            |message: &Message| (time_of_message(message, &zone).to_string(), speaker(message));
         let head_seq = ctx.core.queue.head_seq;
         let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
         let mut pool = Pool::default();
@@ -228,33 +328,59 @@ impl BuildContext {
         }
         pool.candidates
     }
+}
 
-    /// Returns the fields of the answer about the context as a whole, and the prompt's messages.
-    fn answer(
-        &self,
-        ctx: &Ctx<'_>,
-        queue: &[Message],
-        packed: &Pack,
-        limits: PackLimits,
-    ) -> Map<String, Value> {
-        let window = assemble(ctx.core, queue);
-        let mut messages = window.messages;
-        if !packed.text.is_empty() {
-            let message = server_message(ctx.core.form, &packed.text);
-            // A given question is not in the window: the context ends the window.
-            let is_asking = |message: &Value| message["role"] == Role::User.text();
-            let asked = messages.iter().rposition(is_asking).filter(|_| self.question.is_none());
-            messages.insert(asked.unwrap_or(messages.len()), message);
-        }
-        let mut result = Map::new();
-        let shows = !packed.memory.is_empty() || !packed.documents.is_empty();
-        result.insert("found".into(), shows.into());
-        result.insert("text".into(), packed.text.as_str().into());
-        result.insert("tokens_used".into(), packed.tokens.into());
-        result.insert("tokens_max".into(), limits.tokens_max.into());
-        result.insert("messages".into(), Value::Array(messages));
-        result
+/// Returns the content of the context's pack.
+fn content_of(
+    candidates: &[Candidate],
+    packed: &Pack,
+    question_seq: Option<u64>,
+    best: &dyn Fn(usize) -> Grade,
+) -> PackContent {
+    let item = |item: &PackItem| ShownItem {
+        origin: item.origin.clone(),
+        spans: item.spans.clone(),
+        part: item.part,
+        grade: grade(best(item.candidate).grade),
+        tokens: item.tokens,
+    };
+    PackContent {
+        question_seq,
+        tokens: packed.tokens,
+        pieces: packed.pieces.clone(),
+        items: packed.items().map(item).collect(),
+        left_out: left_out(candidates, packed, best),
     }
+}
+
+/// Returns the sections of a context with their items.
+fn sections(packed: &Pack, items: &[ShownItem]) -> Value {
+    let (memory, documents) = items.split_at(packed.memory.len());
+    let of = |name: &str, texts: &[PackItem], items: &[ShownItem]| {
+        let item = |(text, item): (&PackItem, &ShownItem)| {
+            let mut told = json!(item);
+            told["text"] = text.text.as_str().into();
+            told
+        };
+        let tokens: u64 = items.iter().map(|item| item.tokens).sum();
+        let items: Vec<Value> = texts.iter().zip(items).map(item).collect();
+        json!({"name": name, "tokens": tokens, "items": items})
+    };
+    let all = [("memory", &packed.memory, memory), ("documents", &packed.documents, documents)];
+    let filled = all.into_iter().filter(|(_, _, items)| !items.is_empty());
+    filled.map(|(name, texts, items)| of(name, texts, items)).collect()
+}
+
+/// Returns the share of the shown texts' tokens that the context has, if it shows any.
+fn ratio(
+    candidates: &[Candidate],
+    packed: &Pack,
+    counter: &dyn TokenCounter,
+) -> Option<(String, Value)> {
+    let kept: u64 = packed.items().map(|item| item.tokens).sum();
+    let whole: u64 =
+        packed.items().map(|item| counter.count(&candidates[item.candidate].text)).sum();
+    (whole > 0).then(|| ("compression_ratio".to_owned(), grade(kept as f64 / whole as f64)))
 }
 
 /// Decides which candidates cannot be shown: poor ones, and repetitions of a text.
@@ -276,13 +402,18 @@ fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
 }
 
 /// Lists the candidates that the context does not show, best first, without their texts.
-fn left_out(candidates: &[Candidate], packed: &Pack, best: &dyn Fn(usize) -> Grade) -> Value {
+fn left_out(
+    candidates: &[Candidate],
+    packed: &Pack,
+    best: &dyn Fn(usize) -> Grade,
+) -> Vec<LeftOut> {
     let hidden = |at: &usize| packed.fates[*at] != Fate::Shown;
     let mut order: Vec<usize> = (0..candidates.len()).filter(hidden).collect();
     order.sort_by(|a, b| best(*b).grade.total_cmp(&best(*a).grade));
-    let one = |at: usize| {
-        json!({"origin": candidates[at].origin, "reason": packed.fates[at],
-            "grade": grade(best(at).grade)})
+    let one = |at: usize| LeftOut {
+        origin: candidates[at].origin.clone(),
+        reason: packed.fates[at],
+        grade: grade(best(at).grade),
     };
     order.into_iter().take(LEFT_OUT_MAX).map(one).collect()
 }

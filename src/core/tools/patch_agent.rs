@@ -15,6 +15,7 @@ use crate::memory::core::{
     Chain, Core, Counters, Expired, Forgotten, Offered, Queue, RecentRevisions, Summary, System,
     WindowClock,
 };
+use crate::memory::engineer::Engineer;
 use crate::memory::event::EventType;
 use crate::memory::form::Form;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
@@ -51,6 +52,10 @@ pub struct NewAgent {
     /// this machine only (`none`).
     #[serde(default)]
     pub outbound: Option<Outbound>,
+    /// When the agent's prompts get a context that is built for their question; by default as the
+    /// server is configured.
+    #[serde(default)]
+    pub engineer: Option<Engineer>,
     /// The person to whom the agent belongs, by whose name agents are listed and searched together.
     #[serde(default)]
     pub user: Option<String>,
@@ -90,6 +95,9 @@ pub struct PatchAgent {
     /// Which models may receive the agent's texts from now on.
     #[serde(default)]
     pub outbound: Option<Outbound>,
+    /// When the agent's prompts get a context that is built for their question.
+    #[serde(default)]
+    pub engineer: Option<Engineer>,
     /// The person to whom the agent belongs; an empty text for no person.
     #[serde(default)]
     pub user: Option<String>,
@@ -204,7 +212,7 @@ impl NewAgent {
     /// Returns the settings of an agent with a window of this size and the usual other settings.
     pub fn with_window(context_window: u64) -> Self {
         let encoding = Encoding::default();
-        let (form, zone, outbound, user) = (None, None, None, None);
+        let (form, zone, outbound, engineer, user) = (None, None, None, None, None);
         Self {
             context_window,
             system: None,
@@ -212,6 +220,7 @@ impl NewAgent {
             form,
             zone,
             outbound,
+            engineer,
             user,
             incarnation: None,
         }
@@ -246,6 +255,7 @@ impl NewAgent {
             && self.form.is_none_or(|form| form == core.form)
             && self.zone.as_ref().is_none_or(zone)
             && self.outbound.is_none_or(|outbound| outbound == core.outbound())
+            && self.engineer.is_none_or(|engineer| Some(engineer) == core.engineer)
             && self.user.as_ref().is_none_or(|user| core.user.as_deref().unwrap_or("") == user)
     }
 }
@@ -310,6 +320,8 @@ pub fn new_core(
         asked: None,
         learned: Vec::new(),
         tool_sets: Vec::new(),
+        context: None,
+        engineer: body.engineer,
         tools: Offered::default(),
         reserved: None,
         outbound: body.outbound.and_then(Outbound::stored),
@@ -361,6 +373,7 @@ impl Command for PatchAgent {
         if let Some(outbound) = self.outbound {
             draft.after.outbound = outbound.stored();
         }
+        draft.after.engineer = self.engineer.or(draft.after.engineer);
         if let Some(user) = &self.user {
             draft.after.user = Some(user.clone()).filter(|user| !user.is_empty());
         }
@@ -406,12 +419,13 @@ impl PatchAgent {
             && self.form.is_none()
             && self.zone.is_none()
             && self.outbound.is_none()
+            && self.engineer.is_none()
             && self.user.is_none()
             && self.tokens_per_day.is_none()
             && self.tools.is_none()
             && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
         if nothing {
-            let text = "give context_window, system, encoding, form, zone, outbound, user, tokens_per_day, heartbeat or tools";
+            let text = "give context_window, system, encoding, form, zone, outbound, engineer, user, tokens_per_day, heartbeat or tools";
             return Err(Error::argument("body", text));
         }
         Ok(self)

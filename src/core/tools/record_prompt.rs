@@ -8,7 +8,7 @@ use super::spec::{Access, Command, Spec};
 use crate::error::{Error, Result};
 use crate::limits::LEASE_MS_BOUNDS;
 use crate::memory::prompt::{RenderedPrompt, SentPrompt, ToolSet};
-use crate::policy::{Ctx, Step, Stop};
+use crate::policy::{Ctx, PromptContext, Step, Stop};
 
 /// Maximum size of the tool schemas that a prompt offers, in bytes of their JSON.
 const TOOL_SET_BYTES_MAX: usize = 512 * 1024;
@@ -26,6 +26,8 @@ pub struct RecordPrompt {
     pub sent: SentPrompt,
     /// Schemas of the offered tools; empty if there are none.
     pub tools: Vec<Value>,
+    /// The context that was built for the prompt, if one was to be built.
+    pub context: Option<PromptContext>,
 }
 
 impl Command for RecordPrompt {
@@ -43,7 +45,7 @@ impl Command for RecordPrompt {
         draft.check_spending(self.window.token_estimate)?;
         let sent =
             SentPrompt { tools: set.as_ref().map(|set| set.digest.clone()), ..self.sent.clone() };
-        let turn = draft.ask(self.window.clone(), sent, set);
+        let turn = draft.ask(self.window.clone(), sent, set, self.context.clone());
         let result = json!({"turn": turn, "token_estimate": self.window.token_estimate,
             "factor_permille": draft.factor_of(&self.sent.model), "request_digest": self.sent.request_digest});
         ctx.finish(draft, result)

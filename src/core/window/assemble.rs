@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::context::question_seq;
 use super::section::Item;
 use super::strict::arranged;
 use super::{Section, Tokens, tokens};
@@ -31,8 +32,9 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
         (section.spec().items)(core, queue).into_iter().map(move |item| (section, item))
     };
     let mut items: Vec<(Section, Item)> = Section::ALL.into_iter().flat_map(of).collect();
-    if core.form == Form::Strict {
-        items = arranged(items);
+    match core.form {
+        Form::One | Form::Two => before_question(&mut items, question_seq(core)),
+        Form::Strict => items = arranged(items),
     }
     let mut listed = Vec::with_capacity(items.len());
     let mut messages = Vec::new();
@@ -45,6 +47,18 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
     let manifest = Value::Object(manifest(core, messages_digest, listed));
     let context_digest = receipt::sha256(&receipt::canonical_json(&manifest));
     Window { messages, tokens: tokens(core), manifest, context_digest }
+}
+
+/// Moves the built context before the message with the question, so that the question stays the
+/// newest message of the user, and the texts before it stay the same from prompt to prompt.
+fn before_question(items: &mut [(Section, Item)], question_seq: Option<u64>) {
+    let Some(at) = items.iter().position(|(section, _)| *section == Section::Context) else {
+        return;
+    };
+    let asks = |(_, item): &(Section, Item)| item.seq.is_some() && item.seq == question_seq;
+    if let Some(to) = items[..at].iter().position(asks) {
+        items[to..=at].rotate_right(1);
+    }
 }
 
 /// Adds an item's message, or appends its text to the message before.

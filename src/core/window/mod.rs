@@ -3,6 +3,7 @@
 mod assemble;
 mod budget;
 mod clock;
+mod context;
 mod evict;
 pub(crate) mod notices;
 mod pins;
@@ -20,13 +21,13 @@ pub use budget::{
     recount, summary_tokens_max, summary_tokens_min, tokens,
 };
 pub use clock::opening_tokens;
+pub use context::context_cost;
 pub use evict::{Bounds, GrowingReserve, Plan, QueueItem, allowed_cuts, plan};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use queue::open_call;
 pub(crate) use section::Past;
 pub use section::{Gone, Spec};
 pub use summary::summary_cost;
-pub(crate) use system::server_message;
 pub use working::count_block;
 
 // The list has the sections in the order of the window. To add a section whose text is already in
@@ -39,6 +40,7 @@ section::sections! {
     Working: working,
     Summary: summary,
     Queue: queue,
+    Context: context,
     Notices: notices,
     Clock: clock,
 }

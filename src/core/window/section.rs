@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::memory::core::Core;
 use crate::memory::message::Message;
+use crate::memory::pack::ShownContext;
 use crate::memory::prompt::{RenderedPrompt, Texts};
 use crate::memory::receipt;
 use crate::memory::tokens::TokenCounter;
@@ -118,6 +119,8 @@ pub(crate) struct Past<'a> {
     pub texts: Option<&'a Texts>,
     /// Messages of the queue at the time of the prompt, counted in the prompt's encoding.
     pub queue: &'a [Message],
+    /// The built context that the prompt showed; `None` if there was none, or if it is missing.
+    pub context: Option<ShownContext>,
 }
 
 /// A part of a prompt whose text is no longer stored.

@@ -15,11 +15,11 @@ use super::revisions::KnownRevisions;
 use super::toolbox::Toolbox;
 use super::walk::Walk;
 use crate::agent_loop::limits::RUN_LEASE_MS;
-use crate::executor::Ask;
+use crate::executor::{Ask, ContextOfPrompt};
 use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
 use vctx_base::clock;
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::PAGE_TOKENS_MAX;
+use vctx_core::limits::{CONTEXT_RESERVE_PERCENT, PAGE_TOKENS_MAX};
 use vctx_core::memory::TokenCounter;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
@@ -170,8 +170,16 @@ impl Walk<'_> {
         core: &Core,
         free: u64,
     ) -> Result<Ready> {
-        let tokens_max = self.tokens_max(free);
+        let answer = self.tokens_max(free).min(core.context_window * CONTEXT_RESERVE_PERCENT / 100);
+        let engineer = self.request.engineer.or(core.engineer);
+        let engineer = engineer.unwrap_or(self.processor.settings.engineer);
+        let (who, agent) = (&self.request.principal, &self.request.agent);
+        let room = free.saturating_sub(answer);
+        let context = self.processor.executor.context_for(who, agent, engineer, room).await?;
+        let shown = context.as_ref().map_or(0, ContextOfPrompt::tokens);
+        let tokens_max = self.tokens_max(free.saturating_sub(shown));
         let ask = Ask {
+            context,
             hold: lease(self.request, self.owner),
             model: self.model.model().to_owned(),
             api: self.model.api(),

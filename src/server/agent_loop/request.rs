@@ -8,6 +8,7 @@ use crate::executor::check_key;
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::KEY_BYTES_MAX;
 use vctx_core::memory::Labels;
+use vctx_core::memory::engineer::Engineer;
 use vctx_core::memory::message::Role;
 use vctx_core::memory::receipt;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
@@ -54,6 +55,9 @@ pub struct RunRequest {
     pub options: Map<String, Value>,
     /// Rule that decides when the run starts the next inference.
     pub beat: Beat,
+    /// When the run's prompts get a context that is built for the question; `None` for the agent's
+    /// setting.
+    pub engineer: Option<Engineer>,
     /// Memory tools offered to the model, by name or `all`; `None` for the configured tools.
     pub tools: Option<Vec<String>>,
     /// Whether the user reads the text of an answer as it comes. What was read of an answer is kept

@@ -37,6 +37,7 @@ impl Processor {
             client_tools: Vec::new(),
             options: Map::new(),
             beat: Beat::default(),
+            engineer: None,
             tools: None,
             is_read: false,
         };

@@ -16,7 +16,7 @@ use super::request::{CallRequest, Reply, check_capture, key_hash};
 use super::run::Run;
 use super::steps::{StageSpans, step, step_at_once};
 use super::{envelope, heartbeat};
-use crate::store::{Trips, counted, open_archive};
+use crate::store::{self, Trips, counted, open_archive};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
@@ -201,6 +201,14 @@ impl Executor {
                     return Ok(ReadEnd::Answer(envelope::of_read(
                         &core,
                         worded(request, result),
+                        self.kernel.clock.unix_ms(),
+                    )));
+                }
+                Ok(Step::Keep(result, pack)) => {
+                    step("write", store::keep_pack(&self.kernel.rw, scope, &pack)).await?;
+                    return Ok(ReadEnd::Answer(envelope::of_read(
+                        &core,
+                        result,
                         self.kernel.clock.unix_ms(),
                     )));
                 }

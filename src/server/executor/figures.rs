@@ -84,7 +84,10 @@ pub(super) fn report(change: &Change, tool: &'static str) {
         metrics::counter!(metric::TAINTED, "rule" => rule.to_owned()).increment(1);
     }
     let now = tokens(&change.after);
-    let sections = Section::ALL.into_iter().map(|section| (section.spec().gauge, now[section]));
+    // Only a prompt has a context, so the core notes the cost of the newest one.
+    let context = change.after.context.as_ref().map_or(0, |context| context.token_estimate);
+    let cost = |section: Section| if section == Section::Context { context } else { now[section] };
+    let sections = Section::ALL.into_iter().map(|section| (section.spec().gauge, cost(section)));
     for (name, value) in sections.chain([(metric::TOKEN_FREE, now.free)]) {
         #[allow(
             clippy::cast_precision_loss,

@@ -212,6 +212,7 @@ impl Executor {
             found.documents.extend(self.across_chunks(scope, text).await?);
             found.schedules = quotes.schedules;
             found.tool_sets = quotes.tool_sets;
+            found.packs = quotes.packs;
             found.versions = quotes.versions;
             found.answers = quotes.answers;
             found.prompts = quotes.prompts;
@@ -409,6 +410,12 @@ impl Executor {
                 };
                 look.keys = page.into_iter().filter(shows).map(|one| one.key).collect();
                 look.after = next.map(|turn| turn.to_string());
+            }
+            Phase::Beside if !row.documents.is_empty() => {
+                let (keys, more) =
+                    store::packs_with(&self.kernel.ro, scope, &row.documents).await?;
+                look.keys = keys;
+                look.after = more.then(String::new);
             }
             Phase::Beside
             | Phase::Documents

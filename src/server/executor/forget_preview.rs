@@ -48,6 +48,7 @@ impl Executor {
             ("core_memory", blocks as u64 + u64::from(summary)),
             ("schedules", found.schedules.len() as u64),
             ("tool_sets", found.tool_sets.len() as u64),
+            ("context_packs", self.packs_about(scope, found).await?),
             ("idempotency", self.answers_about(scope, found).await?),
             ("prompts", self.prompts_about(scope, &seqs, found).await?),
         ] {
@@ -55,6 +56,16 @@ impl Executor {
         }
         places.retain(|_, count| *count > 0);
         Ok(ForgetPreview { summary, places })
+    }
+
+    /// Returns the number of context packs that quote a text to forget or name a document to
+    /// forget; of the latter at most one page is counted.
+    async fn packs_about(&self, scope: &Scope, found: &ForgetFound) -> Result<u64> {
+        let mut about: BTreeSet<String> = found.packs.iter().cloned().collect();
+        if !found.documents.is_empty() {
+            about.extend(store::packs_with(&self.kernel.ro, scope, &found.documents).await?.0);
+        }
+        Ok(about.len() as u64)
     }
 
     /// Returns the number of stored answers that quote a text to forget or name an item to forget.

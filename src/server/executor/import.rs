@@ -483,6 +483,7 @@ fn held_back(part: RowKind, row: &Row) -> bool {
         | RowKind::Derived
         | RowKind::Prompts
         | RowKind::ToolSets
+        | RowKind::Packs
         | RowKind::Answers
         | RowKind::Events => false,
     }

@@ -82,7 +82,7 @@ impl Executor {
     }
 
     /// Returns the surroundings of a search that is not a call of its own.
-    fn around_look<'a>(
+    pub(super) fn around_look<'a>(
         &'a self,
         scope: &'a Scope,
         core: &Core,

@@ -8,6 +8,7 @@ mod call;
 mod cells;
 mod checked;
 mod clone;
+mod contexts;
 mod cutting;
 mod documents;
 mod embedding;
@@ -60,6 +61,7 @@ mod why;
 mod working_file;
 
 pub use archive_index::ArchiveSettings;
+pub use contexts::ContextOfPrompt;
 pub use documents::DocumentsPage;
 pub use executor::Executor;
 pub use export::{Exported, Transfers};

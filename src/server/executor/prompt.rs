@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::contexts::ContextOfPrompt;
 use super::executor::Executor;
 use super::kernel::no_agent;
 use super::request::{CallRequest, Reply, page_limit};
@@ -19,7 +20,7 @@ use vctx_core::proof::{Replayed, Stored, replay};
 use vctx_core::text::EarlierTiktoken;
 use vctx_core::tools::{HoldRun, RecordAnswer, RecordPrompt};
 use vctx_core::trust::{Principal, Scope, admit};
-use vctx_core::window::{Section, assemble};
+use vctx_core::window::{Section, assemble, tokens};
 
 /// Maximum number of expired runs that one search returns; later searches find the remaining runs.
 const RUNS_EXPIRED_MAX: u64 = 256;
@@ -35,6 +36,8 @@ pub struct Ask {
     pub api: ModelApi,
     /// Schemas of the offered tools, in the format of chat completions.
     pub tools: Vec<Value>,
+    /// The context that the prompt shows, if one was to be built.
+    pub context: Option<ContextOfPrompt>,
     /// All fields of the request to the model except `model`, `messages` and `tools`, in the format
     /// of chat completions.
     pub options: Map<String, Value>,
@@ -90,6 +93,13 @@ impl Executor {
         if let Some(clock) = &mut core.window_clock {
             clock.set(self.kernel.clock.unix_ms());
         }
+        let context = ask.context.clone().filter(|context| {
+            // The queue may have grown since the context was built.
+            tokens(&core).occupancy + context.tokens() <= core.token_budget.max
+        });
+        if let Some(shown) = context.as_ref().and_then(|context| context.shown.clone()) {
+            core.context.get_or_insert_default().shown = Some(shown);
+        }
         let window = assemble(&core, &queue);
         let tools = (!ask.tools.is_empty()).then(|| Value::Array(ask.tools.clone()));
         let counter = self.kernel.counters.of(core.encoding);
@@ -123,6 +133,7 @@ impl Executor {
                 .collect(),
             policy: core.token_budget,
             offered: core.offered().clone(),
+            pack: context.as_ref().and_then(|one| one.shown.as_ref()).map(|one| one.digest.clone()),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),
             context_digest: window.context_digest.clone(),
             // Counts the tokens of this request's tools instead of the tokens of the tools recorded
@@ -143,6 +154,7 @@ impl Executor {
             window: rendered,
             sent,
             tools: ask.tools.clone(),
+            context: context.map(|context| context.recorded),
         };
         // The request hash covers only the run. Within the run, the idempotency key alone
         // identifies the prompt, so a repeated call finds the prompt even if the window has
@@ -234,6 +246,8 @@ impl Executor {
             prompt: &prompt,
             texts: loaded.texts.as_ref(),
             tools: loaded.tools.as_ref(),
+            pack: loaded.pack.as_ref(),
+            packed: &loaded.packed,
             queue: &loaded.queue,
             counter: &**counter,
             earlier: &EarlierTiktoken::new(prompt.window.encoding),

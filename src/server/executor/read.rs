@@ -474,14 +474,18 @@ pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
 }
 
 fn state(scope: &Scope, core: &Core) -> Value {
-    json!({
+    let mut told = json!({
         "agent": scope.agent(), "agent_id": core.sealed_as(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
         "encoding": core.encoding, "form": core.form, "outbound": core.outbound(), "spending": core.spending(),
         "zone": core.window_clock.as_ref().map(|clock| &clock.zone), "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.offered(), "chain": core.chain,
         "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "forgotten": core.forgotten, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
-    })
+    });
+    if let Some(engineer) = core.engineer {
+        told["engineer"] = json!(engineer);
+    }
+    told
 }
 
 /// Returns the length of all texts in a value, in bytes.

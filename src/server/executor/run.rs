@@ -272,6 +272,9 @@ impl<'a> Run<'a> {
                     let result = worded(self.request, result);
                     return Ok(Outcome::Reply(envelope::of_read(core, result, now)));
                 }
+                Ok(Step::Keep(..)) => {
+                    return Err(Error::new(Code::Internal, "a writing call wants to keep a pack"));
+                }
                 Err(Stop::Ask(_)) if basis.guessed => return Ok(Outcome::Fresh),
                 Err(Stop::Ask(question)) => {
                     self.looked = true;

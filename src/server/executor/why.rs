@@ -14,7 +14,7 @@ use vctx_core::limits::RECALL_LIMIT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::message::{Kind, Message};
 use vctx_core::memory::prompt::Texts;
-use vctx_core::proof::{Fact, Lives, Says, Span, presence_ranges};
+use vctx_core::proof::{Fact, Lives, PackWithFact, Says, Span, pack_with_fact, presence_ranges};
 use vctx_core::search::RecallFilter;
 use vctx_core::tools::Tool;
 use vctx_core::trust::{Principal, Scope, TaintReport, admit};
@@ -66,7 +66,8 @@ impl Executor {
             next_turn = marks.pop().map(|mark| mark.turn);
         }
         let messages: Vec<Message> = said.iter().map(|one| one.row.message.clone()).collect();
-        let mut ranges = presence_ranges(&marks, &messages, &spans);
+        let packs = self.packs_with(&scope, &fact, &messages).await?;
+        let mut ranges = presence_ranges(&marks, &messages, &spans, &packs);
         if ranges.len() > WHY_RANGES_MAX {
             next_turn = Some(ranges[WHY_RANGES_MAX].turns.0);
             ranges.truncate(WHY_RANGES_MAX);
@@ -148,6 +149,21 @@ impl Executor {
             entry["quarantined"] = true.into();
         }
         entry
+    }
+
+    /// Returns the context packs that show the fact.
+    async fn packs_with(
+        &self,
+        scope: &Scope,
+        fact: &Fact,
+        said: &[Message],
+    ) -> Result<Vec<PackWithFact>> {
+        let seqs: Vec<u64> = said.iter().map(|message| message.seq).collect();
+        let (text, words) = (fact.plain(), fact.words());
+        let read = |ro| store::packs_about(ro, scope, &seqs, text, words);
+        let loaded = self.kernel.read(read).await?;
+        let shows = |pack| pack_with_fact(fact, pack, &loaded.said);
+        Ok(loaded.packs.iter().filter_map(shows).collect())
     }
 
     /// Returns the periods in which texts of the core contained the fact; the boolean is `false` if
@@ -290,13 +306,16 @@ impl Executor {
                 "why": "the oldest messages left when the window would have reached its flush threshold, or was told to"})
             }
         };
-        Ok(
-            json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "gone": found.gone, "differs": found.differs,
+        let mut told = json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "gone": found.gone, "differs": found.differs,
             "model": prompt.sent.model, "token_estimate": prompt.window.token_estimate, "policy": prompt.window.policy,
             "usage": prompt.end.as_ref().and_then(|end| end.usage), "factor_permille": prompt.factor_permille,
             "sections": sections, "outside": {"evicted": evicted, "entries": entries}, "since": since,
-            "created_at": prompt.created_at, "end": prompt.end}),
-        )
+            "created_at": prompt.created_at, "end": prompt.end});
+        if let Some(content) = &found.context {
+            told["context"] = json!({"pack": prompt.window.pack, "question_seq": content.question_seq,
+                "tokens": content.tokens, "items": content.items, "left_out": content.left_out});
+        }
+        Ok(told)
     }
 }
 

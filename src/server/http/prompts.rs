@@ -37,6 +37,9 @@ pub(super) struct PromptBody {
     tools: Vec<Value>,
     #[serde(default)]
     options: Map<String, Value>,
+    /// Digest of a context pack (from `POST /v1/agents/{agent}/context`) that the prompt shows.
+    #[serde(default)]
+    pack: Option<String>,
     #[serde(default)]
     #[schemars(range(min = LEASE_MS_BOUNDS.0, max = LEASE_MS_BOUNDS.1))]
     lease_ms: Option<u64>,
@@ -82,9 +85,14 @@ pub(super) async fn record(caller: Caller, body: Body) -> Result<Response> {
         reserve: None,
         labels: Labels::default(),
     };
-    let PromptBody { model, api, tools, options, .. } = body;
-    let ask = Ask { hold, model, api, tools, options };
-    let made = caller.executor().prompt(&caller.principal, &caller.agent, &key, &ask).await?;
+    let PromptBody { model, api, tools, options, pack, .. } = body;
+    let (executor, who, agent) = (caller.executor(), &caller.principal, &caller.agent);
+    let context = match &pack {
+        Some(digest) => Some(executor.stored_context(who, agent, digest).await?),
+        None => None,
+    };
+    let ask = Ask { hold, model, api, tools, context, options };
+    let made = executor.prompt(who, agent, &key, &ask).await?;
     let reply = json!({"turn": made.turn, "request": made.request, "token_estimate": made.token_estimate,
         "safe_estimate": made.safe_estimate, "factor_permille": made.factor_permille, "replayed": made.replayed,
         "end": made.end});

@@ -27,6 +27,7 @@ use crate::agent_loop::{Beat, NewMessage, RunEnd, RunEvent, RunRequest};
 use crate::limits::RUN_EVENTS_WAITING;
 use vctx_base::room::Room;
 use vctx_core::error::{Code, Error, Result};
+use vctx_core::memory::engineer::Engineer;
 use vctx_core::memory::message::Role;
 use vctx_core::memory::{LABELS, Labels};
 use vctx_core::tools::{decode_as, optional_object};
@@ -58,6 +59,10 @@ pub(super) struct NewRun {
     /// Further fields of the request to the model.
     #[serde(default)]
     pub(super) options: Map<String, Value>,
+    /// When the run's prompts get a context that is built for their question; by default as the
+    /// agent or the configuration says.
+    #[serde(default)]
+    pub(super) engineer: Option<Engineer>,
 }
 
 /// Says when a run makes its next inference.
@@ -154,6 +159,7 @@ async fn request(caller: Caller, body: Body) -> Result<(RunRequest, Room)> {
             BeatName::Asked => Beat::Asked,
             BeatName::Always => Beat::Always,
         },
+        engineer: run.engineer,
         tools: run.tools,
         is_read: false,
     };

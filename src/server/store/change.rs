@@ -183,7 +183,7 @@ const WRITES: [&str; 9] = [
 
 /// Collections that a change with a recorded prompt writes, in addition to the collections that
 /// every change writes.
-const PROMPT_WRITES: [&str; 2] = ["prompts", "tool_sets"];
+const PROMPT_WRITES: [&str; 3] = ["prompts", "tool_sets", "context_packs"];
 
 /// Returns the collections that a part of a change writes, in addition to the collections that
 /// every change writes.
@@ -193,7 +193,7 @@ fn collections(part: &Part) -> &'static [&'static str] {
         Part::Forget(_) => &forget::WRITES,
         Part::Fire(_) => &schedule::WRITES,
         Part::Ingest(_) => &archive::WRITES,
-        Part::Prompt(_) | Part::ToolSet(_) => &PROMPT_WRITES,
+        Part::Prompt(_) | Part::ToolSet(_) | Part::Pack(_) => &PROMPT_WRITES,
         Part::Recount(_)
         | Part::Evict(_)
         | Part::Recall(_)
@@ -214,6 +214,7 @@ fn row(part: &Part) -> Option<(&'static str, Value)> {
         Part::Fold(edge) => Some(("folded", json!(edge))),
         Part::Prompt(row) => Some(("prompts", row.clone())),
         Part::ToolSet(set) => Some(("tool_sets", json!(set))),
+        Part::Pack(pack) => Some(("packs", json!(pack))),
         Part::Recount(_)
         | Part::Evict(_)
         | Part::Expire(_)
@@ -244,7 +245,8 @@ async fn write(
         | Part::Cite(_)
         | Part::Fold(_)
         | Part::Prompt(_)
-        | Part::ToolSet(_) => Ok(true),
+        | Part::ToolSet(_)
+        | Part::Pack(_) => Ok(true),
     }
 }
 
@@ -347,10 +349,11 @@ fn guarded(
     let mut rows = BTreeMap::from(["recall", "pages", "cites", "folded"].map(|n| (n, Vec::new())));
     let mut query = CHANGE;
     for part in &change.parts {
-        if let Part::Prompt(_) | Part::ToolSet(_) = part {
+        if let Part::Prompt(_) | Part::ToolSet(_) | Part::Pack(_) = part {
             query = CHANGE_PROMPT;
-            rows.entry("prompts").or_default();
-            rows.entry("tool_sets").or_default();
+            for bind in ["prompts", "tool_sets", "packs"] {
+                rows.entry(bind).or_default();
+            }
         }
         if let Some((bind, mut value)) = row(part) {
             seal(part, &mut value, change, &mut written)?;
@@ -384,6 +387,7 @@ fn seal(part: &Part, row: &mut Value, change: &Change, written: &mut Written<'_>
             written.row(RowKind::Prompts, whole, None)
         }
         Part::ToolSet(_) => written.row(RowKind::ToolSets, row.clone(), None),
+        Part::Pack(_) => written.row(RowKind::Packs, row.clone(), None),
         Part::Page(_) => written.local(LocalKind::Pages, row),
         Part::Recount(_)
         | Part::Evict(_)

@@ -51,6 +51,7 @@ queries! {
     pub(super) CITES = "export_cites",
     pub(super) PROMPTS = "export_prompts",
     TOOL_SETS = "export_tool_sets",
+    pub(super) PACKS = "export_packs",
     pub(super) ANSWER_KEYS = "export_answer_keys",
     ANSWERS = "export_answers",
     SCHEDULES = "export_schedules",
@@ -253,6 +254,7 @@ impl<'a> Dump<'a> {
         };
         self.numbered(RowKind::Prompts, PROMPTS, json!(0), owner, &mut prompts).await?;
         self.tool_sets(&tools, owner, sink).await?;
+        self.numbered(RowKind::Packs, PACKS, json!(""), owner, sink).await?;
         let left = self.answers(owner, sink).await?;
         self.schedules(owner, sink).await?;
         self.events(owner, sink).await?;

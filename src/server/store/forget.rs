@@ -50,6 +50,7 @@ queries! {
     ANSWERS = "forget_answers",
     THREADS = "forget_threads",
     PROMPTS = "forget_prompts",
+    PACKS = "forget_packs",
     TEXTS = "forget_texts",
     MARK = "forget_mark",
     AGENT = "forget_agent",
@@ -58,8 +59,15 @@ queries! {
 
 /// Collections that a forget operation writes, in addition to those that every change writes and
 /// those that retention writes.
-pub(super) const WRITES: [&str; 6] =
-    ["recall_vectors", "forgets", "schedules", "tool_sets", "archival_parts", "prompts"];
+pub(super) const WRITES: [&str; 7] = [
+    "recall_vectors",
+    "forgets",
+    "schedules",
+    "tool_sets",
+    "context_packs",
+    "archival_parts",
+    "prompts",
+];
 
 /// The texts for which a forget operation searches.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +88,8 @@ pub struct Quotes {
     pub documents: Vec<String>,
     /// Keys of tool sets.
     pub tool_sets: Vec<String>,
+    /// Keys of context packs.
+    pub packs: Vec<String>,
     /// Core versions, each with the places of the texts.
     pub versions: Vec<QuotingVersion>,
     /// Key of one core version whose summary contains the text; empty if there is no such version.
@@ -306,6 +316,18 @@ pub struct ShownQueue {
     pub next_seq: u64,
 }
 
+/// Returns keys of context packs that name one of the given documents, and whether there may be
+/// more.
+pub async fn packs_with(
+    ro: &Ro,
+    scope: &Scope,
+    documents: &[String],
+) -> Result<(Vec<String>, bool)> {
+    let keys: Vec<String> = ro.rows(PACKS, binds!(scope; documents, limit = FORGET_ROWS)).await?;
+    let full = keys.len() as u64 == FORGET_ROWS;
+    Ok((keys, full))
+}
+
 /// Returns a page of the prompts after a turn whose queue overlaps the given positions, and the
 /// turn after which the next page begins; `None` after the last page.
 pub async fn shown_between(
@@ -335,15 +357,21 @@ pub(super) async fn forget(
         return Ok(false);
     }
     written.touched(rows)?;
-    let beside =
-        [&forget.threads, &forget.prompts, &forget.noticed, &forget.schedules, &forget.tool_sets];
+    let beside = [
+        &forget.threads,
+        &forget.prompts,
+        &forget.noticed,
+        &forget.schedules,
+        &forget.tool_sets,
+        &forget.packs,
+    ];
     let has_rows = forget.beside || beside.iter().any(|list| !list.is_empty());
     if !has_rows && forget.versions.is_empty() {
         return Ok(true);
     }
     let binds = binds!(scope;
         threads = forget.threads, prompts = forget.prompts, noticed = forget.noticed, versions = forget.versions, schedules = forget.schedules,
-        tool_sets = forget.tool_sets, beside = forget.beside,
+        tool_sets = forget.tool_sets, packs = forget.packs, beside = forget.beside,
         forgotten_at = forget.row.ended_at.as_deref().unwrap_or(&forget.row.begun_at),
         salt = salt(), sync = rw.sync
     );

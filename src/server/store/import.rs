@@ -31,7 +31,7 @@ queries! {
     FINISH = "import_finish",
 }
 
-const WRITES: [&str; 20] = [
+const WRITES: [&str; 21] = [
     "archival_parts",
     "departures",
     "forgets",
@@ -48,6 +48,7 @@ const WRITES: [&str; 20] = [
     "derived_from",
     "prompts",
     "tool_sets",
+    "context_packs",
     "idempotency",
     "memory_events",
     "schedules",
@@ -199,7 +200,7 @@ impl ImportWriter<'_> {
             manifests = of(RowKind::Manifests), passages = of(RowKind::Passages),
             cites = of(RowKind::Cites), derived = of(RowKind::Derived),
             prompts = of(RowKind::Prompts), tool_sets = of(RowKind::ToolSets),
-            answers = of(RowKind::Answers), events = of(RowKind::Events), sync = self.rw.sync
+            packs = of(RowKind::Packs), answers = of(RowKind::Answers), events = of(RowKind::Events), sync = self.rw.sync
         );
         let done: Done = self.must(WRITE, binds).await?;
         // If the answer to an earlier attempt was lost, that attempt may still have written this

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::db::{Rw, binds};
 use super::dump::{
-    CITES, Dump, MESSAGES, Opened, PROMPTS, Read, Row, SUMMARIES, Sink, VERSIONS, collections,
-    object,
+    CITES, Dump, MESSAGES, Opened, PACKS, PROMPTS, Read, Row, SUMMARIES, Sink, VERSIONS,
+    collections, object,
 };
 use super::fault::{Fault, FaultKind, Result};
 use super::query::queries;
@@ -320,6 +320,7 @@ impl<'a> Dump<'a> {
         self.sources(&documents, owner, sink).await?;
         let binds = binds!(self.scope; limit = LISTED_ROWS);
         self.give(RowKind::ToolSets, self.page(TOOL_SETS, binds).await?.rows, owner, sink)?;
+        self.numbered(RowKind::Packs, PACKS, json!(""), owner, sink).await?;
         // A record without a key contains no text any more, and is in no export either.
         self.numbered(RowKind::Answers, ANSWERS, json!(""), owner, sink).await?;
         self.schedules(owner, sink).await?;

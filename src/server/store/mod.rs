@@ -21,6 +21,7 @@ mod message;
 mod moving;
 mod names;
 mod owned;
+mod pack;
 mod page;
 pub mod probe;
 mod prompt;
@@ -63,8 +64,8 @@ pub use feed::{FollowedEntries, FollowedEntry, followed};
 pub use forget::{
     AgentForgotten, DueForgetting, Going, Paged, Quotes, ShownQueue, Sought, StoredAnswer,
     calls_between, chunk_ends, derived, due_forgettings, forget_agent, forget_counts, forget_rows,
-    forgetting, forgettings, matching, note_rows, quotes, selected_messages, shown_between,
-    standing, stored_answers, summaries, threaded,
+    forgetting, forgettings, matching, note_rows, packs_with, quotes, selected_messages,
+    shown_between, standing, stored_answers, summaries, threaded,
 };
 pub use heads::{
     Heads, SignedHeads, TakenHeads, Unsigned, fold_on, is_imported, is_part_of_ledger, last_heads,
@@ -83,6 +84,7 @@ pub use names::{
     pass_name, withdraw_name,
 };
 pub use owned::{Names, OWNED, Owned};
+pub use pack::{LoadedPack, LoadedPacks, keep_pack, load_pack, packs_about};
 pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use quarantine::{TaintedItem, TaintedItems, tainted_items};

@@ -48,6 +48,7 @@ pub const OWNED: &[Owned] = &[
         "parts of a document that is being ingested: the ingesting caller sends them again",
     ),
     goes("cites", Names::AgentId, RowKind::Cites),
+    goes("context_packs", Names::AgentId, RowKind::Packs),
     goes("core_memory", Names::Key, RowKind::Core),
     goes("core_versions", Names::AgentId, RowKind::Versions),
     stays("departures", Names::Key, "the name of the database to which an agent has moved"),

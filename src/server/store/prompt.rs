@@ -12,6 +12,7 @@ use vctx_core::limits::{CLOCK_SKEW_MS_MAX, LEASE_MS_BOUNDS};
 use vctx_core::memory::core::Core;
 use vctx_core::memory::held;
 use vctx_core::memory::message::Message;
+use vctx_core::memory::pack::ContextPack;
 use vctx_core::memory::prompt::{Prompt, Texts, ToolSet};
 use vctx_core::trust::Scope;
 
@@ -47,6 +48,10 @@ pub struct LoadedPrompt {
     pub texts: Option<Texts>,
     /// The offered tools, if any.
     pub tools: Option<ToolSet>,
+    /// The context pack that the prompt showed, if any.
+    pub pack: Option<ContextPack>,
+    /// The messages that the context pack shows.
+    pub packed: Vec<Message>,
     /// The messages that were in the queue at the time of the prompt.
     pub queue: Vec<Message>,
 }
@@ -72,12 +77,14 @@ pub async fn load_prompt(
         texts: Option<Value>,
         sources: Vec<Value>,
         tools: Option<ToolSet>,
+        pack: Option<ContextPack>,
+        packed: Vec<Message>,
         queue: Vec<Message>,
     }
     let Some(row) = ro.row::<Row>(LOAD, binds!(scope; turn, limit)).await? else { return Ok(None) };
-    let Row { core, prompt, texts, sources, tools, queue } = row;
+    let Row { core, prompt, texts, sources, tools, pack, packed, queue } = row;
     let texts = texts.map(|texts| parsed(held::whole(texts, &sources))).transpose()?;
-    Ok(Some(LoadedPrompt { core, prompt, texts, tools, queue }))
+    Ok(Some(LoadedPrompt { core, prompt, texts, tools, pack, packed, queue }))
 }
 
 /// Returns a page of prompts from the given turn on, with the agent's core; `None` if there is no

@@ -53,6 +53,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         beside::ALL,
         reindex::ALL,
         rekey::ALL,
+        pack::ALL,
         page::ALL,
         prompt::ALL,
         quarantine::ALL,

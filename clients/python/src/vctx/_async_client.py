@@ -74,6 +74,7 @@ class AsyncClient:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         user: str | None = None,
         incarnation: int | None = None,
     ) -> "AsyncAgent":
@@ -89,6 +90,7 @@ class AsyncClient:
             form=form,
             zone=zone,
             outbound=outbound,
+            engineer=engineer,
             user=user,
             incarnation=incarnation,
         )
@@ -108,15 +110,32 @@ class AsyncClient:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         user: str | None = None,
     ) -> "AsyncAgent":
         """Creates an agent; an agent that exists keeps its memory and gets the settings that are given here."""
         agent = AsyncAgent(self, name)
         try:
-            await agent.create(context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user)
+            await agent.create(
+                context_window,
+                system=system,
+                encoding=encoding,
+                form=form,
+                zone=zone,
+                outbound=outbound,
+                engineer=engineer,
+                user=user,
+            )
         except AgentExists:
             await agent.patch(
-                context_window=context_window, system=system, encoding=encoding, form=form, zone=zone, outbound=outbound, user=user
+                context_window=context_window,
+                system=system,
+                encoding=encoding,
+                form=form,
+                zone=zone,
+                outbound=outbound,
+                engineer=engineer,
+                user=user,
             )
         return agent
 
@@ -370,13 +389,15 @@ class AsyncAgent:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         user: str | None = None,
         incarnation: int | None = None,
     ) -> t.State:
         """Creates the agent, or finds it with the same configuration.
 
         `form` is "2" or "strict", `zone` the time zone of the window, and `outbound` "none" if only
-        models on the server's machine may receive the agent's texts. `incarnation` says how many
+        models on the server's machine may receive the agent's texts. `engineer` says when prompts
+        get a context that is built for their question. `incarnation` says how many
         agents have had the name, with this one; the name of a forgotten agent needs it.
         """
         body = given(
@@ -386,6 +407,7 @@ class AsyncAgent:
             form=form,
             zone=zone,
             outbound=outbound,
+            engineer=engineer,
             user=user,
             incarnation=incarnation,
         )
@@ -404,6 +426,7 @@ class AsyncAgent:
         form: str | None = None,
         zone: str | None = None,
         outbound: str | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         user: str | None = None,
         tokens_per_day: int | None = None,
         heartbeat: Mapping[str, int] | None = None,
@@ -419,6 +442,7 @@ class AsyncAgent:
             form=form,
             zone=zone,
             outbound=outbound,
+            engineer=engineer,
             user=user,
             tokens_per_day=tokens_per_day,
             heartbeat=heartbeat,
@@ -778,6 +802,7 @@ class AsyncAgent:
         *,
         labels: t.Labels | None = None,
         beat: Literal["asked", "always"] | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         tools: Sequence[str] | None = None,
         client_tools: Sequence[t.Json] | None = None,
         options: t.Json | None = None,
@@ -788,7 +813,9 @@ class AsyncAgent:
 
         The same call with the same key continues an interrupted run.
         """
-        body = given(input=said, labels=labels, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        body = given(
+            input=said, labels=labels, beat=beat, engineer=engineer, tools=tools, client_tools=client_tools, options=options
+        )
         return cast(t.RunEnd, await self._client._write("POST", f"{self._path}/runs", body, key=key, timeout_s=timeout_s))
 
     async def run_events(
@@ -797,6 +824,7 @@ class AsyncAgent:
         *,
         labels: t.Labels | None = None,
         beat: Literal["asked", "always"] | None = None,
+        engineer: Literal["off", "auto", "always"] | None = None,
         tools: Sequence[str] | None = None,
         client_tools: Sequence[t.Json] | None = None,
         options: t.Json | None = None,
@@ -807,7 +835,9 @@ class AsyncAgent:
 
         `timeout_s` bounds the time between two events. The call is not repeated by itself: with the same key it goes on.
         """
-        body = given(input=said, labels=labels, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        body = given(
+            input=said, labels=labels, beat=beat, engineer=engineer, tools=tools, client_tools=client_tools, options=options
+        )
         async with aclosing(self._client._streamed(f"{self._path}/runs", body, key or fresh_key(), timeout_s)) as events:
             async for event in events:
                 yield cast(t.RunEvent, event)
@@ -820,15 +850,17 @@ class AsyncAgent:
         api: Literal["chat", "responses", "messages"] | None = None,
         tools: Sequence[t.Json] | None = None,
         options: t.Json | None = None,
+        pack: str | None = None,
         lease_ms: int | None = None,
         key: str | None = None,
     ) -> t.Json:
         """Renders the window as a request for a model (`request`, the text to send) and records it before it is sent.
 
         `api` is the form of the request: chat completions (the default), OpenAI's responses API or Anthropic's
-        messages API. Tools and options are given in the form of chat completions.
+        messages API. Tools and options are given in the form of chat completions. `pack` is the digest of a context
+        pack (from `build_context`) that the prompt shows.
         """
-        body = given(run=run, model=model, api=api, tools=tools, options=options, lease_ms=lease_ms)
+        body = given(run=run, model=model, api=api, tools=tools, options=options, pack=pack, lease_ms=lease_ms)
         return await self._client._write("POST", f"{self._path}/prompts", body, key=key)
 
     async def record_answer(

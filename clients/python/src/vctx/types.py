@@ -269,6 +269,7 @@ class State(TypedDict, total=False):
     form: str
     zone: str | None
     outbound: str
+    engineer: str | None
     spending: Json
     user: str | None
     incarnation: int

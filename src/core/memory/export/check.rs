@@ -19,6 +19,7 @@ use crate::memory::event::Event;
 use crate::memory::held::referred;
 use crate::memory::json_weight::JsonWeight;
 use crate::memory::message::Message;
+use crate::memory::pack::ContextPack;
 use crate::memory::prompt::{Prompt, ToolSet};
 use crate::memory::receipt;
 use crate::memory::schedule::Schedule;
@@ -239,6 +240,10 @@ impl Checker {
             RowKind::Derived => self.derived(&row),
             RowKind::Prompts => self.typed::<Prompt>(part, &row).map(drop),
             RowKind::ToolSets => match self.typed::<ToolSet>(part, &row)?.holds() {
+                true => Ok(()),
+                false => Err("has a text that does not match its digest".into()),
+            },
+            RowKind::Packs => match self.typed::<ContextPack>(part, &row)?.holds() {
                 true => Ok(()),
                 false => Err("has a text that does not match its digest".into()),
             },
@@ -501,7 +506,7 @@ fn place_of(part: RowKind, row: &Row, line: &str) -> CheckResult<Vec<RowId>> {
             Some(_) => return Err("has a bad `chunk`".into()),
         },
         RowKind::Prompts => vec![n("turn")?],
-        RowKind::ToolSets => vec![t("digest")?],
+        RowKind::ToolSets | RowKind::Packs => vec![t("digest")?],
         RowKind::Answers => {
             vec![
                 t("key")?,

@@ -20,7 +20,8 @@ use crate::sha::Sha256;
 type Row = Map<String, Value>;
 
 /// Attributes of a source's core that its clone does not have.
-const LEFT: [&str; 7] = ["asked", "branch", "released", "reserved", "run", "salt", "spending"];
+const LEFT: [&str; 8] =
+    ["asked", "branch", "context", "released", "reserved", "run", "salt", "spending"];
 /// Number of the last bytes of a message id that differ in a clone. The first bytes have the time,
 /// so the ids of a clone have the order of the source's.
 const MASK_BYTES: usize = 6;
@@ -68,9 +69,11 @@ impl CloneRows {
                 }
             }
             RowKind::Versions | RowKind::Derived => {}
-            RowKind::Prompts | RowKind::ToolSets | RowKind::Answers | RowKind::Events => {
-                return Ok(None);
-            }
+            RowKind::Prompts
+            | RowKind::ToolSets
+            | RowKind::Packs
+            | RowKind::Answers
+            | RowKind::Events => return Ok(None),
         }
         Ok(Some(row))
     }

@@ -28,6 +28,8 @@ pub enum RowKind {
     Prompts,
     /// Sets of tools that prompts offered to a model.
     ToolSets,
+    /// Context packs, which say what the built contexts of prompts showed.
+    Packs,
     /// Stored answers to calls, found by the callers' idempotency keys.
     Answers,
     /// Schedules, which post events.
@@ -38,7 +40,7 @@ pub enum RowKind {
 
 impl RowKind {
     /// All kinds of rows, in the order of an export file.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Core,
         Self::Versions,
         Self::Messages,
@@ -50,6 +52,7 @@ impl RowKind {
         Self::Derived,
         Self::Prompts,
         Self::ToolSets,
+        Self::Packs,
         Self::Answers,
         Self::Schedules,
         Self::Events,
@@ -70,6 +73,7 @@ impl RowKind {
             Self::Derived => "derived_from",
             Self::Prompts => "prompts",
             Self::ToolSets => "tool_sets",
+            Self::Packs => "context_packs",
             Self::Answers => "idempotency",
             Self::Schedules => "schedules",
             Self::Events => "memory_events",

@@ -97,7 +97,7 @@ pub fn carried(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
         RowKind::Cites => Some(carry_cite(&mut row, scope)?),
         RowKind::Derived => Some(carry_derived(&mut row, scope)?),
         RowKind::Prompts => Some(prompt_key(scope, number(&row, "turn")?)),
-        RowKind::ToolSets => Some(format!("{scope}:{}", text(&row, "digest")?)),
+        RowKind::ToolSets | RowKind::Packs => Some(format!("{scope}:{}", text(&row, "digest")?)),
         RowKind::Answers => {
             Some(answer_key(scope, text(&row, "key")?, row.get("part").and_then(Value::as_u64)))
         }
@@ -193,7 +193,9 @@ pub fn settled(part: RowKind, mut row: Row, owner: &Owner) -> Result<Row, String
             key = Some(settle_derived(&mut row, scope)?);
         }
         RowKind::Prompts => key = Some(prompt_key(scope, number(&row, "turn")?)),
-        RowKind::ToolSets => key = Some(format!("{scope}:{}", text(&row, "digest")?)),
+        RowKind::ToolSets | RowKind::Packs => {
+            key = Some(format!("{scope}:{}", text(&row, "digest")?));
+        }
         RowKind::Answers => {
             let part = row.get("part").and_then(Value::as_u64);
             key = Some(answer_key(scope, text(&row, "key")?, part));

@@ -111,7 +111,12 @@ impl Tally {
         let mut tally = Self {
             file: Sha256::new(),
             state: Sha256::new(),
-            counts: RowKind::ALL.map(|part| (part.collection(), 0)).into(),
+            // Earlier versions of the program know no packs; a file without any is as theirs.
+            counts: RowKind::ALL
+                .into_iter()
+                .filter(|part| *part != RowKind::Packs)
+                .map(|part| (part.collection(), 0))
+                .collect(),
             rows: 0,
         };
         tally.file.update(header.as_bytes());

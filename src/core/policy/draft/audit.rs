@@ -113,6 +113,7 @@ fn audited(part: &Part, after: &Core) -> Option<(&'static str, Value)> {
         | Part::Cite(_)
         | Part::Fold(_)
         | Part::Prompt(_)
-        | Part::ToolSet(_) => None,
+        | Part::ToolSet(_)
+        | Part::Pack(_) => None,
     }
 }

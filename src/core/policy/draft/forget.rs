@@ -39,6 +39,7 @@ impl Draft<'_> {
             documents: found.documents.clone(),
             schedules: found.schedules.clone(),
             tool_sets: found.tool_sets.clone(),
+            packs: found.packs.clone(),
             versions: found.versions.clone(),
             answers: found.answers.clone(),
             prompts: found.prompts.clone(),
@@ -92,12 +93,23 @@ impl Draft<'_> {
         let row = &mut step.row;
         match row.phase {
             Phase::Beside => {
-                step.schedules.clone_from(&row.schedules);
-                step.tool_sets.clone_from(&row.tool_sets);
-                step.beside = true;
-                row.count("schedules", row.schedules.len() as u64);
-                row.count("tool_sets", row.tool_sets.len() as u64);
-                row.advance();
+                if row.at == 0 {
+                    step.schedules.clone_from(&row.schedules);
+                    step.tool_sets.clone_from(&row.tool_sets);
+                    step.beside = true;
+                    row.count("schedules", row.schedules.len() as u64);
+                    row.count("tool_sets", row.tool_sets.len() as u64);
+                }
+                let quoting = row.packs.len().min(FORGET_ROWS as usize);
+                step.packs = row.packs.drain(..quoting).collect();
+                let showing = look.keys.iter().filter(|key| !step.packs.contains(key));
+                let showing: Vec<String> = showing.cloned().collect();
+                step.packs.extend(showing);
+                row.count("context_packs", step.packs.len() as u64);
+                row.at += 1;
+                if row.packs.is_empty() && look.after.is_none() {
+                    row.advance();
+                }
             }
             Phase::Documents => {
                 // The server removed the document by a separate call just before this step.
@@ -282,6 +294,7 @@ fn step_of(row: Forgetting, at: Option<u64>) -> Forget {
         versions: Vec::new(),
         schedules: Vec::new(),
         tool_sets: Vec::new(),
+        packs: Vec::new(),
         beside: false,
     }
 }

@@ -10,6 +10,7 @@ use crate::memory::change::Part;
 use crate::memory::event::{EventType, PROMPT_VARIANCE, named};
 use crate::memory::message::{Kind, Role};
 use crate::memory::outbound::until_tomorrow;
+use crate::memory::pack::{ContextPack, CoreContext};
 use crate::memory::prompt::{
     Prompt, PromptEnd, PromptInput, RenderedPrompt, SentPrompt, ToolSet, ended, prompt_key,
 };
@@ -21,6 +22,17 @@ const TOOL_SETS_REMEMBERED: usize = 8;
 
 /// Value of `finish` for a prompt whose answer was lost.
 const LOST: &str = "lost";
+
+/// The context that was built for a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptContext {
+    /// Position of the message with the question; `None` for a given question.
+    pub question_seq: Option<u64>,
+    /// The context pack; `None` if the context shows nothing.
+    pub pack: Option<ContextPack>,
+    /// Cost of the context's message, in tokens; 0 if the context shows nothing.
+    pub token_estimate: u64,
+}
 
 /// The outcome of a prompt, as reported by the server that sent the prompt.
 #[derive(Clone, Debug)]
@@ -88,7 +100,13 @@ impl Draft<'_> {
 
     /// Records a prompt before it is sent, and returns the prompt's number. An earlier prompt
     /// without an answer is ended as lost.
-    pub fn ask(&mut self, window: RenderedPrompt, sent: SentPrompt, tools: Option<ToolSet>) -> u64 {
+    pub fn ask(
+        &mut self,
+        window: RenderedPrompt,
+        sent: SentPrompt,
+        tools: Option<ToolSet>,
+        context: Option<PromptContext>,
+    ) -> u64 {
         self.lose_prompt();
         let at_ms = self.around.unix_ms;
         self.after.turns += 1;
@@ -119,6 +137,9 @@ impl Draft<'_> {
         if let Some(set) = tools {
             self.keep_tools(set);
         }
+        if let Some(context) = context {
+            self.keep_context(context);
+        }
         turn
     }
 
@@ -131,6 +152,18 @@ impl Draft<'_> {
         let surplus = known.len().saturating_sub(TOOL_SETS_REMEMBERED);
         known.drain(..surplus);
         self.parts.push(Part::ToolSet(set));
+    }
+
+    /// Notes the context of the newest prompt, and stores its pack unless an earlier prompt has
+    /// stored it.
+    fn keep_context(&mut self, context: PromptContext) {
+        let digest = context.pack.as_ref().map(|pack| pack.digest.clone());
+        let known = self.before.context.as_ref().and_then(|known| known.pack.as_ref());
+        let is_known = known.is_some() && known == digest.as_ref();
+        let PromptContext { question_seq, pack, token_estimate } = context;
+        self.after.context =
+            Some(CoreContext { question_seq, pack: digest, token_estimate, shown: None });
+        self.parts.extend(pack.filter(|_| !is_known).map(Part::Pack));
     }
 
     /// Ends the open prompt, compares the token estimate with the provider's count, and updates the

@@ -49,6 +49,7 @@ pub(super) fn run_of(
         client_tools: conversation.tools.clone(),
         options: conversation.options.clone(),
         beat: Beat::Always,
+        engineer: None,
         tools: None,
         is_read: false,
     }

@@ -1,0 +1,168 @@
+//! Builds the contexts of prompts: what the memory says on the question of a run, for the prompts
+//! of the run.
+
+use super::call::{QUESTIONS_MAX, curious};
+use super::executor::Executor;
+use crate::store;
+use vctx_core::error::{Error, Result};
+use vctx_core::limits::CONTEXT_PERCENT;
+use vctx_core::memory::core::Core;
+use vctx_core::memory::engineer::Engineer;
+use vctx_core::memory::message::{Message, Role};
+use vctx_core::memory::pack::{ContextPack, ShownContext};
+use vctx_core::policy::{Answers, Ctx, PromptContext, Stop, Unobserved};
+use vctx_core::tools::{BuildContext, BuiltContext};
+use vctx_core::trust::{Principal, Scope, admit};
+use vctx_core::window::context_cost;
+
+/// Tokens below which a context is not worth its frame.
+const CONTEXT_TOKENS_MIN: u64 = 64;
+
+/// A context for a prompt.
+#[derive(Clone, Debug)]
+pub struct ContextOfPrompt {
+    /// The context as the prompt's window shows it; `None` if it shows nothing.
+    pub shown: Option<ShownContext>,
+    /// The context as the prompt records it.
+    pub recorded: PromptContext,
+}
+
+impl ContextOfPrompt {
+    /// Returns the cost of the context in the window, in tokens.
+    pub fn tokens(&self) -> u64 {
+        self.shown.as_ref().map_or(0, |shown| shown.token_estimate)
+    }
+}
+
+impl Executor {
+    /// Returns the context for a prompt whose question is the newest message of the user. All
+    /// prompts with the same question show the same context, as long as it fits. `room` is the
+    /// number of tokens that the context may take. Returns `None` if no context is to be built.
+    pub async fn context_for(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        engineer: Engineer,
+        room: u64,
+    ) -> Result<Option<ContextOfPrompt>> {
+        let scope = admit(principal, agent)?;
+        if engineer == Engineer::Off || room < CONTEXT_TOKENS_MIN {
+            return Ok(None);
+        }
+        let (core, _) = self.peek(principal, agent, "").await?;
+        if !has_more_than_window(&core) {
+            return Ok(None);
+        }
+        let (_, core, queue) = self.queued(principal, agent).await?;
+        let Some(asked) = newest_question(&queue) else { return Ok(None) };
+        if let Some(known) = self.known_context(&scope, &core, asked, room).await? {
+            return Ok(Some(known));
+        }
+        let most = room.min(core.context_window * CONTEXT_PERCENT / 100);
+        let always = engineer == Engineer::Always;
+        let call = BuildContext { tokens_max: Some(most), always, ..BuildContext::default() };
+        let built = self.build(&scope, &core, &call).await?;
+        let counter = self.kernel.counters.of(core.encoding);
+        let pack = built.pack.filter(|_| built.found);
+        let question_seq = built.question_seq;
+        let shown = pack.as_ref().map(|pack| ShownContext {
+            digest: pack.digest.clone(),
+            question_seq,
+            token_estimate: context_cost(&**counter, core.form, &built.text),
+            text: built.text,
+        });
+        let token_estimate = shown.as_ref().map_or(0, |shown| shown.token_estimate);
+        let recorded = PromptContext { question_seq, pack, token_estimate };
+        Ok(Some(ContextOfPrompt { shown, recorded }))
+    }
+
+    /// Returns the context that an earlier prompt with the same question showed, if it fits.
+    async fn known_context(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        asked: u64,
+        room: u64,
+    ) -> Result<Option<ContextOfPrompt>> {
+        let known = core.context.as_ref().filter(|known| known.question_seq == Some(asked));
+        let Some(known) = known else { return Ok(None) };
+        let Some(digest) = &known.pack else {
+            let recorded = PromptContext { question_seq: Some(asked), ..PromptContext::default() };
+            return Ok(Some(ContextOfPrompt { shown: None, recorded }));
+        };
+        let Some(pack) = self.packed(scope, core, digest).await? else { return Ok(None) };
+        Ok(Some(pack).filter(|known| known.tokens() <= room))
+    }
+
+    /// Returns a stored context pack as a context for a prompt. Returns `None` if the pack is not
+    /// stored, or if it shows a message whose text was removed.
+    async fn packed(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        digest: &str,
+    ) -> Result<Option<ContextOfPrompt>> {
+        let loaded = self.kernel.read(|ro| store::load_pack(ro, scope, digest)).await?;
+        let Some(pack) = loaded.pack.filter(ContextPack::holds) else { return Ok(None) };
+        let Some(content) = pack.content() else { return Ok(None) };
+        let message = |seq: u64| loaded.said.iter().find(|message| message.seq == seq);
+        let Ok(text) = content.text(message) else { return Ok(None) };
+        let counter = self.kernel.counters.of(core.encoding);
+        let shown = ShownContext {
+            digest: digest.to_owned(),
+            question_seq: content.question_seq,
+            token_estimate: context_cost(&**counter, core.form, &text),
+            text,
+        };
+        let question_seq = content.question_seq;
+        let token_estimate = shown.token_estimate;
+        let recorded = PromptContext { question_seq, pack: Some(pack), token_estimate };
+        Ok(Some(ContextOfPrompt { shown: Some(shown), recorded }))
+    }
+
+    /// Returns the stored context pack with the given digest, for a prompt.
+    pub async fn stored_context(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        digest: &str,
+    ) -> Result<ContextOfPrompt> {
+        let scope = admit(principal, agent)?;
+        let (core, _) = self.peek(principal, agent, "").await?;
+        self.packed(&scope, &core, digest).await?.ok_or_else(|| {
+            let text = "no such context pack, or a text that it shows was removed: build it again";
+            Error::argument("pack", text)
+        })
+    }
+
+    async fn build(&self, scope: &Scope, core: &Core, call: &BuildContext) -> Result<BuiltContext> {
+        let (mut answers, stages) = (Answers::default(), Unobserved);
+        for _ in 0..QUESTIONS_MAX {
+            let around = self.around_look(scope, core, &stages);
+            match call.build(&Ctx { around, core, answers: &answers }) {
+                Ok(built) => return Ok(built),
+                Err(Stop::Fail(error)) => return Err(error),
+                Err(Stop::Ask(question)) => {
+                    Box::pin(self.answer(*question, &mut answers, scope, core)).await?;
+                }
+            }
+        }
+        Err(curious())
+    }
+}
+
+/// Whether the memory holds texts that the window does not show.
+fn has_more_than_window(core: &Core) -> bool {
+    let queue = &core.queue;
+    queue.head_seq > 1
+        || core.archived.chunks > 0
+        || queue.next_seq.saturating_sub(queue.head_seq) > queue.count
+}
+
+/// Returns the position of the newest message of the user.
+fn newest_question(queue: &[Message]) -> Option<u64> {
+    let asks = |message: &&Message| {
+        message.role == Role::User && message.kind.logged() && message.expired_at.is_none()
+    };
+    queue.iter().rev().find(asks).map(|message| message.seq)
+}
