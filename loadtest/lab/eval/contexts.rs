@@ -28,6 +28,17 @@ const MEMORY_TOKENS: [(&str, u64); 2] = [("256", 256), ("512", 512)];
 /// Tokens that suffice for all documents of a question.
 const ALL_TOKENS: u64 = 60_000;
 
+/// Suites of questions that several paragraphs answer together: name, file, and the numbers of the
+/// best paragraphs among which all of them should be.
+const HOPS: [(&str, &str, [usize; 2]); 2] = [
+    ("hotpotqa", "multihop/hotpotqa.jsonl", [5, 10]),
+    ("musique", "multihop/musique.jsonl", [10, 20]),
+];
+/// Tokens of a context whose paragraphs are ranked.
+const RANKED_TOKENS: u64 = 2_048;
+/// Number of messages of small talk, commands and general questions.
+const COMMANDS: usize = 250;
+
 /// The figures of one suite: for each measure, a value of each question.
 struct Figures {
     suite: &'static str,
@@ -66,6 +77,17 @@ pub(super) async fn run(host: &Host, directory: &Path, most: usize) -> Result<Re
     match file("grade/ramdocs.jsonl") {
         Some(path) => all.push(noise(host, &path, most).await?),
         None => missing("grade/ramdocs.jsonl"),
+    }
+    for (suite, name, within) in HOPS {
+        match file(name) {
+            Some(path) => all.push(hops(host, &path, (suite, within), most).await?),
+            None => missing(name),
+        }
+    }
+    match (file("memory/bfcl-memory.json"), file("route/clinc150.json")) {
+        (Some(memory), Some(commands)) => all.push(harm(host, &memory, &commands, most).await?),
+        (_, None) => missing("route/clinc150.json"),
+        (None, Some(_)) => {}
     }
     let mut report = Report { skipped, ..Report::default() };
     let (mut rows, mut bars) = (Vec::new(), Vec::new());
@@ -210,10 +232,10 @@ async fn conversations(host: &Host, path: &Path, most: usize) -> Result<Figures,
             for (size, tokens_max) in MEMORY_TOKENS {
                 let body = json!({"question": asked["question"], "tokens_max": tokens_max});
                 let told = built(&caller, body).await?;
-                let shown = told["text"].as_str().unwrap_or_default().to_lowercase();
+                let shown = bare(told["text"].as_str().unwrap_or_default());
                 let mut answers = asked["answers"].as_array().into_iter().flatten();
-                let holds = answers
-                    .any(|one| one.as_str().is_some_and(|one| shown.contains(&one.to_lowercase())));
+                let holds =
+                    answers.any(|one| one.as_str().is_some_and(|one| shown.contains(&bare(one))));
                 figures.note(size, f64::from(u8::from(holds)));
             }
             progress.add(1);
@@ -221,6 +243,11 @@ async fn conversations(host: &Host, path: &Path, most: usize) -> Result<Figures,
     }
     progress.close();
     Ok(figures)
+}
+
+/// Returns the letters and digits of a text in lower case, as BFCL compares answers.
+fn bare(text: &str) -> String {
+    text.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
 /// Questions with good and irrelevant documents (RAMDocs): how often a good document has a better
@@ -257,5 +284,121 @@ async fn noise(host: &Host, path: &Path, most: usize) -> Result<Figures, Failure
         let equal = bad.iter().filter(|other| *other == one).count() as f64;
         figures.note("AUC", (worse + equal / 2.0) / bad.len().max(1) as f64);
     }
+    Ok(figures)
+}
+
+/// Questions that several paragraphs answer together (HotpotQA, MuSiQue), with the paragraphs of
+/// all questions in one archive: whether all of them are among the best.
+async fn hops(
+    host: &Host,
+    path: &Path,
+    (suite, within): (&'static str, [usize; 2]),
+    most: usize,
+) -> Result<Figures, Failure> {
+    let mut figures = Figures::new(suite, "all paragraphs of the answer are among the best");
+    let agent = host.agent(&format!("context-{suite}"));
+    let caller = Caller::create(host.client(), agent, WINDOW).await?;
+    let rows = corpus::lines(path)?;
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let paragraphs = |row: &Value| row["paragraphs"].as_array().cloned().unwrap_or_default();
+    let whole = |one: &Value| {
+        let part = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        format!("{}\n{}", part("title"), part("text"))
+    };
+    let all: Vec<String> = rows.iter().flat_map(paragraphs).map(|one| whole(&one)).collect();
+    let progress = Progress::new(&format!("context {suite}"), all.len());
+    for text in all {
+        if !names.contains_key(&text) {
+            let name = format!("p{}", names.len());
+            let document = json!({"doc_id": name, "document": text});
+            caller.tool("ingest_archival", &document).await?;
+            names.insert(text, name);
+        }
+        progress.add(1);
+    }
+    progress.close();
+    let progress = Progress::new(&format!("context {suite}, questions"), rows.len().min(most));
+    for row in rows.iter().take(most) {
+        let body = json!({"question": row["question"], "tokens_max": RANKED_TOKENS,
+            "explain": true});
+        let ranked = ranking(&built(&caller, body).await?);
+        let gold: Vec<&String> = paragraphs(row)
+            .iter()
+            .filter(|one| one["gold"] == true)
+            .filter_map(|one| names.get(&whole(one)))
+            .collect();
+        for best in within {
+            let best_names = &ranked[..best.min(ranked.len())];
+            let holds = gold.iter().all(|name| best_names.contains(name));
+            figures.note(&format!("in {best:02}"), f64::from(u8::from(holds)));
+        }
+        progress.add(1);
+    }
+    progress.close();
+    Ok(figures)
+}
+
+/// Returns the names of the archive's documents that a context shows or leaves out, by grade.
+fn ranking(told: &Value) -> Vec<String> {
+    let sections = told["sections"].as_array().into_iter().flatten();
+    let shown = sections.flat_map(|section| section["items"].as_array().into_iter().flatten());
+    let left_out = told["left_out"].as_array().into_iter().flatten();
+    let named = shown.chain(left_out).filter_map(|item| {
+        let name = item["origin"]["doc_id"].as_str()?.to_owned();
+        Some((item["grade"].as_f64().unwrap_or(0.0), name))
+    });
+    let mut graded: Vec<(f64, String)> = named.collect();
+    graded.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in graded {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Messages that need no context: commands and general questions (CLINC150), and questions that the
+/// window answers (BFCL memory); and questions that the memory cannot answer, of another memory.
+async fn harm(
+    host: &Host,
+    memory: &Path,
+    commands: &Path,
+    most: usize,
+) -> Result<Figures, Failure> {
+    let mut figures = Figures::new("harm", "a context that shows something, or says nothing");
+    let data = corpus::json(memory)?;
+    let questions = data["questions"].as_array().cloned().unwrap_or_default();
+    let talks = data["conversations"].as_object().cloned().unwrap_or_default();
+    let said = corpus::json(commands)?;
+    let said: Vec<Value> = said["test"].as_array().cloned().unwrap_or_default();
+    let every = (said.len() / COMMANDS).max(1);
+    let mut said = said.iter().step_by(every).take(COMMANDS).map(|one| one[0].clone());
+    let progress = Progress::new("context harm", talks.len());
+    let each = COMMANDS.div_ceil(talks.len().max(1));
+    for (name, messages) in &talks {
+        let agent = host.agent(&format!("context-harm-{name}"));
+        let caller = Caller::create(host.client(), agent, WINDOW).await?;
+        for message in messages.as_array().into_iter().flatten() {
+            caller.append(message["role"].as_str().unwrap_or("user"), &message["content"]).await?;
+        }
+        let shows = |told: &Value| f64::from(u8::from(told["found"] == true));
+        let is_own = |question: &&Value| question["scenario"] == name.as_str();
+        for asked in questions.iter().filter(is_own).take(most) {
+            let told = built(&caller, json!({"question": asked["question"]})).await?;
+            figures.note("answered by the window", shows(&told));
+        }
+        caller.evict_all().await?;
+        for text in said.by_ref().take(each.min(most)) {
+            caller.append("user", &text).await?;
+            figures.note("commands", shows(&built(&caller, json!({})).await?));
+        }
+        for asked in questions.iter().filter(|one| !is_own(one)).step_by(3).take(most) {
+            let told = built(&caller, json!({"question": asked["question"]})).await?;
+            figures.note("unanswerable, says so", 1.0 - shows(&told));
+        }
+        progress.add(1);
+    }
+    progress.close();
     Ok(figures)
 }
