@@ -648,13 +648,13 @@ export class Agent {
 
   /**
    * What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest message of the
-   * user. `text` is the context, `messages` the prompt with it.
+   * user. `text` is the context, `messages` the prompt with it, `pack` names it for `recordPrompt`.
    * @param {string} [question]
-   * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, explain?: boolean }} [how]
+   * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, depth?: "auto" | "once" | "deep", explain?: boolean }} [how]
    * @returns {Promise<t.Json>}
    */
-  buildContext(question, { documents, tokensMax, explain } = {}) {
-    const body = { question, documents, tokens_max: tokensMax, explain };
+  buildContext(question, { documents, tokensMax, depth, explain } = {}) {
+    const body = { question, documents, tokens_max: tokensMax, depth, explain };
     return this.#client.json("POST", `${this.#path}/context`, body);
   }
 

@@ -225,17 +225,18 @@ export declare class Agent {
     deleteSchedule(name: string): Promise<t.Json>;
     /**
      * What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest message of the
-     * user. `text` is the context, `messages` the prompt with it.
+     * user. `text` is the context, `messages` the prompt with it, `pack` names it for `recordPrompt`.
      * @param {string} [question]
-     * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, explain?: boolean }} [how]
+     * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, depth?: "auto" | "once" | "deep", explain?: boolean }} [how]
      * @returns {Promise<t.Json>}
      */
-    buildContext(question?: string, { documents, tokensMax, explain }?: {
+    buildContext(question?: string, { documents, tokensMax, depth, explain }?: {
         documents?: {
             text: string;
             id?: string;
         }[];
         tokensMax?: number;
+        depth?: "auto" | "once" | "deep";
         explain?: boolean;
     }): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */

@@ -69,6 +69,7 @@ export interface Run {
   /** Labels of the input's messages that have none, and of the answers. */
   labels?: Labels;
   beat?: "asked" | "always";
+  engineer?: "off" | "auto" | "always";
   tools?: string[];
   client_tools?: Json[];
   options?: Json;
@@ -82,6 +83,8 @@ export interface NewPrompt {
   api?: "chat" | "responses" | "messages";
   tools?: Json[];
   options?: Json;
+  /** Digest of a context pack that the prompt shows. */
+  pack?: string;
   lease_ms?: number;
 }
 
@@ -134,6 +137,8 @@ export interface NewAgent {
   zone?: string;
   /** `none` if only models on the server's machine may receive the agent's texts. */
   outbound?: "configured" | "none";
+  /** When prompts get a context that is built for their question. */
+  engineer?: "off" | "auto" | "always";
   /** The person to whom the agent belongs. */
   user?: string;
   /** How many agents have had the name, with this one; the name of a forgotten agent needs it. */
@@ -147,6 +152,8 @@ export interface AgentPatch {
   form?: "2" | "strict";
   zone?: string;
   outbound?: "configured" | "none";
+  /** When prompts get a context that is built for their question. */
+  engineer?: "off" | "auto" | "always";
   /** The person to whom the agent belongs; an empty text for no person. */
   user?: string;
   /** Maximum number of tokens of prompts and answers per day; 0 removes the agent's own limit. */
@@ -436,6 +443,7 @@ export interface State {
   form: string;
   zone: string | null;
   outbound: string;
+  engineer: "off" | "auto" | "always" | null;
   spending: Json;
   user?: string | null;
   /** Number of this agent among those that had its name; the first has none. */
