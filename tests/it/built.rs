@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::chance::{Chance, uuid};
 use crate::home::{Home, Tuning};
 use crate::talk::Agent;
 
@@ -143,5 +144,35 @@ async fn a_wrong_request_is_told_its_field() {
         let refused = ada.wire.call("POST", &path, &[], body.to_string()).await;
         let refused = refused.refused(400, "INVALID_ARGUMENT");
         assert_eq!(refused["field"], field, "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_keys_is_followed_to_its_end_in_one_build() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 32_768, "Be brief.").await;
+    let mut chance = Chance::new(24);
+    let mut pairs: Vec<(String, String)> =
+        (0..140).map(|_| (uuid(&mut chance), uuid(&mut chance))).collect();
+    // Chains of one to six lookups: the value of a pair is the key of the next pair.
+    let chains: Vec<Vec<usize>> =
+        (1..=6).map(|level| (0..level).map(|at| 20 * level + at).collect()).collect();
+    for chain in &chains {
+        for link in chain.windows(2) {
+            pairs[link[0]].1 = pairs[link[1]].0.clone();
+        }
+    }
+    for (at, some) in pairs.chunks(20).enumerate() {
+        let chunks: Vec<String> =
+            some.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        ada.done("ingest_archival", &json!({"doc_id": format!("d{at}"), "chunks": chunks})).await;
+    }
+    for chain in &chains {
+        let (first, last) = (&pairs[chain[0]].0, &pairs[chain[chain.len() - 1]].1);
+        let question = format!("What is the value of the key {first}? If it is a key too, go on.");
+        let told = built(&ada, &json!({"question": question, "tokens_max": 1_024})).await;
+        let text = told["text"].as_str().expect("a text");
+        assert!(text.contains(last.as_str()), "{} lookups: {told:#}", chain.len());
     }
 }

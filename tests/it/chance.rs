@@ -59,3 +59,14 @@ pub(crate) fn setting(name: &str, usual: u64) -> u64 {
         text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a whole number"))
     })
 }
+
+/// Returns a random UUID.
+pub(crate) fn uuid(chance: &mut Chance) -> String {
+    let mut part = |digits: usize| {
+        let digit = |_| {
+            char::from(b"0123456789abcdef"[usize::try_from(chance.below(16)).expect("a digit")])
+        };
+        (0..digits).map(digit).collect::<String>()
+    };
+    format!("{}-{}-4{}-a{}-{}", part(8), part(4), part(3), part(3), part(12))
+}

@@ -7,22 +7,12 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::archival::{ingest, search};
-use crate::chance::Chance;
+use crate::chance::{Chance, uuid};
 use crate::home::Home;
 use crate::talk::Agent;
 
 /// Number of successive lookups: the value that one lookup finds is the key of the next lookup.
 const LEVELS: usize = 4;
-
-fn uuid(chance: &mut Chance) -> String {
-    let hex = |chance: &mut Chance, digits: usize| -> String {
-        (0..digits)
-            .map(|_| char::from_digit(chance.below(16) as u32, 16).expect("a digit"))
-            .collect()
-    };
-    let parts = [8, 4, 4, 4, 12].map(|digits| hex(chance, digits));
-    parts.join("-")
-}
 
 /// Generates key-value pairs. In `LEVELS` of them, the value is the key of the next pair; also
 /// returns the first key and the last value of this sequence.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
+use crate::chance::{Chance, uuid};
 use crate::home::{Home, Process};
 use crate::scripted::Scripted;
 use crate::talk::{Agent, assert_closed, key, run_events, said};
@@ -120,17 +120,6 @@ async fn patch(ada: &Agent, body: &Value) {
 async fn run(ada: &Agent, body: &Value, key: &str) -> Answer {
     let path = format!("{}/runs", ada.path());
     ada.wire.call("POST", &path, &[("idempotency-key", key)], body.to_string()).await
-}
-
-/// Returns a random UUID.
-fn uuid(chance: &mut Chance) -> String {
-    let mut part = |digits: usize| {
-        let digit = |_| {
-            char::from(b"0123456789abcdef"[usize::try_from(chance.below(16)).expect("a digit")])
-        };
-        (0..digits).map(digit).collect::<String>()
-    };
-    format!("{}-{}-4{}-a{}-{}", part(8), part(4), part(3), part(3), part(12))
 }
 
 /// Returns the number of recorded calls to a tool.

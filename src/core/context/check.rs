@@ -2,7 +2,7 @@
 //! twice.
 
 use super::candidate::Candidate;
-use super::grade::{Grade, graded};
+use super::grade::{Grade, graded_all};
 use super::intent::SubQuestion;
 use crate::chunk::sentences;
 use crate::memory::pack::Fate;
@@ -29,13 +29,13 @@ pub struct WindowText<'a> {
 /// Returns for each part whether a text of the window answers it. Questions answer nothing.
 pub fn answered(parts: &[SubQuestion], window: &[WindowText<'_>]) -> Vec<bool> {
     let told: Vec<Candidate> = window.iter().filter_map(statements).collect();
-    let answers = |part: &SubQuestion| {
-        graded(part, &told).iter().any(|grade| {
+    let answers = |(part, grades): (&SubQuestion, Vec<Grade>)| {
+        grades.iter().any(|grade| {
             let names = part.entities.is_empty() || grade.entities >= 1.0;
             grade.coverage >= COVERAGE_MIN && grade.grade >= GRADE_ANSWERED && names
         })
     };
-    parts.iter().map(answers).collect()
+    parts.iter().zip(graded_all(parts, &told)).map(answers).collect()
 }
 
 /// Keeps of the texts that the window shows only what answers questions.

@@ -7,7 +7,7 @@ use super::candidate::Candidate;
 use super::grade::Grade;
 use super::intent::SubQuestion;
 use crate::chunk::sentences;
-use crate::search::{PartScore, part_scores, turn_values};
+use crate::search::{PartScore, part_scores_of, turn_values};
 
 /// Length in bytes up to which a message is one unit.
 const MESSAGE_BYTES_MAX: usize = 480;
@@ -54,8 +54,8 @@ pub fn units(
             talks.push(begin..units.len());
         }
     }
-    for (number, part) in parts.iter().enumerate() {
-        let scores = part_scores(&part.text, &texts);
+    let questions: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+    for (number, scores) in part_scores_of(&questions, &texts).into_iter().enumerate() {
         let mut values: Vec<f64> = scores.iter().map(PartScore::of_sentence).collect();
         for talk in &talks {
             values[talk.clone()].copy_from_slice(&turn_values(&scores[talk.clone()]));

@@ -1,6 +1,7 @@
 //! Reads what a message asks for: its kind, its parts, what they name, and what their answers are.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -89,6 +90,8 @@ const WRITING: &str = "compose create draft generate invent rewrite translate wr
 const INSTRUCTIONS: &str = "advise analyse analyze calculate compare count define describe discuss explain find give help identify list look mention name outline recommend remind report say search show suggest tell";
 /// Words that a message of small talk consists of.
 const TALK: &str = "afternoon again awesome bye cheers congrats cool day evening fine fun glad good goodbye great haha hello hey hi hmm hope hugs interesting kidding lol love lovely luck meet morning nice night ok okay oh perfect please right see sounds soon sure sweet take talk thank thanks thx welcome well weekend wonderful wow yeah yep yes you yup care later no nope";
+/// Words that stand for something that was named before.
+const REFERRING: &str = "he her him his it its she that their them they this those";
 /// Words that begin a further question after a conjunction.
 const FURTHER: &str = "and also but or";
 /// Words that begin a condition on the answer.
@@ -188,12 +191,13 @@ fn task_of(message: &str) -> Task {
 /// Splits a message into its questions: at the ends of sentences, at semicolons, and before a
 /// question word after a conjunction.
 fn parts_of(message: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Range<usize>> = Vec::new();
     let mut begin = 0;
     let mut close = |end: usize, begin: &mut usize| {
-        let part = message[*begin..end].trim();
-        if !part.is_empty() {
-            parts.push(part);
+        let part = &message[*begin..end];
+        let from = *begin + part.len() - part.trim_start().len();
+        if !part.trim().is_empty() {
+            parts.push(from..from + part.trim().len());
         }
         *begin = end;
     };
@@ -212,20 +216,38 @@ fn parts_of(message: &str) -> Vec<&str> {
         }
     }
     close(message.len(), &mut begin);
-    let asks = |part: &&str| {
-        let words = content_words(part);
+    let text = |part: &Range<usize>| &message[part.clone()];
+    let asks = |part: &Range<usize>| {
+        let words = content_words(text(part));
         // Without a content word, all words count as such.
-        let least = if is_question(part) { 1 } else { PART_WORDS_MIN };
+        let least = if is_question(text(part)) { 1 } else { PART_WORDS_MIN };
         words.len() >= least
     };
-    let told: Vec<&str> = parts.iter().copied().filter(asks).collect();
-    // Sentences before a question tell what the question is about.
-    let questions: Vec<&str> = told.iter().copied().filter(|part| is_question(part)).collect();
+    // Sentences before a question tell what the question is about. A question that names nothing
+    // itself is taken with the sentence before.
+    let whole = |at: usize| {
+        let part = &parts[at];
+        let before = at.checked_sub(1).filter(|_| names_nothing(text(part)));
+        &message[before.map_or(part.start, |before| parts[before].start)..part.end]
+    };
+    let told = || (0..parts.len()).filter(|at| asks(&parts[*at]));
+    let questions: Vec<&str> =
+        told().filter(|at| is_question(text(&parts[*at]))).map(whole).collect();
+    let told: Vec<&str> = told().map(|at| text(&parts[at])).collect();
     match (questions.is_empty(), told.is_empty()) {
         (false, _) => questions,
         (true, false) => told,
         (true, true) => vec![message.trim()],
     }
+}
+
+/// Whether a question refers to something that it does not name: "When is it now?".
+fn names_nothing(question: &str) -> bool {
+    let mut all = words(question).map(str::to_lowercase);
+    let refers = all.any(|word| among(REFERRING, &word));
+    let named = content_words(question);
+    let named = named.iter().filter(|word| !StopWords::Recall.contains(word));
+    refers && named.count() < PART_WORDS_MIN
 }
 
 /// Whether a conjunction and a question word begin a further question here.
@@ -257,7 +279,7 @@ pub(super) fn entities_of(text: &str) -> Vec<String> {
         let bare = word.strip_suffix("'s").or(word.strip_suffix("’s")).unwrap_or(word);
         let lower = bare.to_lowercase();
         let is_name = bare.starts_with(char::is_uppercase)
-            && !(begins && (among(ASKING, &lower) || content_words(&lower) != [lower.clone()]))
+            && !(begins && is_usual_beginning(&lower))
             && !among("i i'm i've i'd i'll", &lower);
         let is_code = bare.chars().any(|c| c.is_ascii_digit());
         if is_name || is_code {
@@ -279,6 +301,12 @@ pub(super) fn entities_of(text: &str) -> Vec<String> {
     found.retain(|name| !name.is_empty() && seen.insert(name.to_lowercase()));
     found.truncate(ENTITIES_MAX);
     found
+}
+
+/// Whether a word often begins a sentence, so that its capital letter says nothing.
+fn is_usual_beginning(word: &str) -> bool {
+    let verbs = [ASKING, INSTRUCTIONS, WRITING, SUMMARIES, COMMANDS];
+    verbs.iter().any(|list| among(list, word)) || StopWords::Recall.contains(word)
 }
 
 fn answer_of(text: &str) -> AnswerKind {
@@ -340,7 +368,7 @@ fn constraints_of(message: &str) -> Vec<String> {
 }
 
 /// Whether a question asks about something that it only describes, so that two texts answer it.
-fn is_chain(message: &str) -> bool {
+pub(super) fn is_chain(message: &str) -> bool {
     let lower = message.to_lowercase();
     let joints = [" that ", " who ", " whose ", " which ", " where "];
     let inner = joints.iter().filter(|joint| lower.contains(*joint)).count();
@@ -386,6 +414,10 @@ mod tests {
             ),
             ("Which is better, tea or coffee?", &["Which is better, tea or coffee?"]),
             ("version 2.4 of the plan", &["version 2.4 of the plan"]),
+            (
+                "The call with Jacob was moved. When is it now?",
+                &["The call with Jacob was moved. When is it now?"],
+            ),
         ] {
             let read = QuestionIntent::read(message);
             let found: Vec<&str> = read.sub_questions.iter().map(|p| p.text.as_str()).collect();
@@ -424,6 +456,7 @@ mod tests {
             ("What is Bea's dog called?", &["Bea"]),
             ("the boat", &[]),
             ("What did I say?", &[]),
+            ("Name the boat. The boat leaks.", &[]),
         ] {
             assert_eq!(entities_of(text), names, "{text}");
         }

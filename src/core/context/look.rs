@@ -18,7 +18,7 @@ const WHOLE_BYTES_MAX: usize = 4_096;
 /// if it has several parts. `has_archive` says whether the agent has documents.
 pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool) -> Vec<Look> {
     let mut queries: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-    if queries.len() > 1 {
+    if queries.len() > 1 && !queries.contains(&question.trim()) {
         queries.push(question);
     }
     let mut looks = Vec::new();
@@ -31,6 +31,16 @@ pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool) -> Vec<Loo
     }
     looks.truncate(LOOKS_MAX);
     looks
+}
+
+/// Returns the looks for further questions.
+pub fn plan_further(questions: &[SubQuestion], has_archive: bool) -> Vec<Look> {
+    let looks = questions.iter().flat_map(|question| {
+        let query = question.text[..question.text.floor_char_boundary(QUERY_BYTES_MAX)].to_owned();
+        let archive = has_archive.then(|| Look::Archive { query: query.clone() });
+        archive.into_iter().chain([Look::Recall { query }])
+    });
+    looks.take(LOOKS_MAX).collect()
 }
 
 /// The candidates that the looks of a build found so far, each once.

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! question -> intent -> check -> plan -> gather -> grade -> condense -> pack
+//!                                      ^-- bridge <--+
 //! ```
 //!
 //! Every step is a pure function except gather, which the executor does.
 
+mod bridge;
 mod candidate;
 mod check;
 mod condense;
@@ -16,11 +18,12 @@ mod look;
 mod pack;
 mod steps;
 
+pub use bridge::{Bridge, apart, bridges, is_identifier};
 pub use candidate::Candidate;
 pub use check::{WindowText, answered, answered_better, keep_statements};
 pub use condense::{Unit, units};
-pub use grade::{GRADE_MIN, Grade, graded};
+pub use grade::{GRADE_MIN, Grade, graded, graded_all, is_held};
 pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};
-pub use look::{MessageView, Pool, plan};
+pub use look::{MessageView, Pool, plan, plan_further};
 pub use pack::{Pack, PackItem, PackLimits, pack};
 pub use steps::Steps;

@@ -362,8 +362,8 @@ answers! {
     passing calls: Vec<CallPlace>;
     /// The result of a search of recall storage.
     lasting recall: RecallList;
-    /// What each look found, in the order of the looks.
-    lasting looks: Vec<LookFound>;
+    /// What each look found, round by round, in the order of the looks.
+    lasting looks: Vec<Vec<LookFound>>;
     /// Messages of recall storage.
     lasting entries: Entries;
     /// The stored list of search results, if it exists.
@@ -413,6 +413,19 @@ answers! {
     /// Name of a component, for example `embedder`, that failed without making the call fail; the
     /// answer reports this name.
     lasting degraded: &'static str;
+}
+
+impl Answers {
+    /// Returns what the looks of a round found. If it is not yet known, the step stops with the
+    /// given question.
+    pub fn look_round(
+        &self,
+        round: usize,
+        question: impl FnOnce() -> Question,
+    ) -> Result<&[LookFound], Stop> {
+        let known = self.looks.as_ref().and_then(|rounds| rounds.get(round));
+        known.map(Vec::as_slice).ok_or_else(|| question().into())
+    }
 }
 
 /// A span of time, and the requested page of the entries that were appended in this span.

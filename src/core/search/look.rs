@@ -33,3 +33,13 @@ pub enum LookFound {
     /// The look failed; the name says why.
     Failed(&'static str),
 }
+
+impl LookFound {
+    /// Returns why the look failed, if it did.
+    pub fn failed(&self) -> Option<&'static str> {
+        match self {
+            Self::Failed(why) => Some(why),
+            Self::Recall(..) | Self::Archive(_) => None,
+        }
+    }
+}

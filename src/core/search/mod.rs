@@ -32,7 +32,9 @@ pub use page::{PageRequest, PageToken, new_page, page_token};
 pub use passage::passages;
 pub(crate) use query::phrases_of;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
-pub(crate) use rank::{PartScore, content_words, part_scores, turn_values, word_values};
+pub(crate) use rank::{
+    PartScore, content_words, part_scores, part_scores_of, turn_values, word_values,
+};
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{
     Entries, ListedEntry, Partner, QueueCopy, RecallHit, RecallList, RecallRows, Unviewed, listed,

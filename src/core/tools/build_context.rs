@@ -1,6 +1,8 @@
 //! Command that builds a context for a question: what the memory and given documents say about it,
 //! in a bounded number of tokens. It changes nothing.
 
+use std::collections::HashSet;
+
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::spec::{Access, Command, Spec};
 use crate::context::{
     Candidate, GRADE_MIN, Grade, MessageView, Pack, PackItem, PackLimits, Pool, QuestionIntent,
-    Steps, SubQuestion, Task, WindowText, answered, answered_better, graded, keep_statements, pack,
-    plan, units,
+    Steps, SubQuestion, Task, WindowText, answered, answered_better, apart, bridges, graded_all,
+    is_held, is_identifier, keep_statements, pack, plan, plan_further, units,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -31,6 +33,13 @@ use crate::window::{assemble, context_cost, tokens};
 
 /// Number of candidates that were left out that an answer with `explain` names.
 const LEFT_OUT_MAX: usize = 40;
+/// Maximum number of rounds of looks; a call may ask 16 questions.
+const ROUNDS_MAX: usize = 9;
+/// Number of rounds after which names are followed, by default and for a deep build.
+const NAME_ROUNDS: usize = 1;
+const NAME_ROUNDS_DEEP: usize = 3;
+/// Maximum number of questions, further ones included.
+const PARTS_MAX: usize = 16;
 /// Steps into which a grade is rounded in an answer.
 const GRADE_UNITS: f64 = 1_000.0;
 
@@ -49,12 +58,49 @@ pub struct BuildContext {
     #[serde(default)]
     #[schemars(range(min = 1, max = WINDOW_TOKENS_MAX))]
     pub tokens_max: Option<u64>,
+    /// How far the memory is looked into.
+    #[serde(default)]
+    pub depth: Depth,
     /// Whether the answer also says what each step did, and which texts were left out and why.
     #[serde(default)]
     pub explain: bool,
     /// Whether the memory is looked into even if the window answers the question.
     #[serde(skip)]
     pub always: bool,
+}
+
+/// How far the memory is looked into.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// Once; further where a text only leads to the answer.
+    #[default]
+    Auto,
+    /// Once.
+    Once,
+    /// In more rounds.
+    Deep,
+}
+
+impl Depth {
+    /// Returns the maximum number of rounds of looks. Identifiers are followed to the last one.
+    fn rounds(self) -> usize {
+        match self {
+            Self::Once => 1,
+            Self::Auto | Self::Deep => ROUNDS_MAX,
+        }
+    }
+
+    /// Whether names are followed after a round.
+    fn follows_names(self, round: usize) -> bool {
+        match self {
+            Self::Once => false,
+            Self::Auto => round < NAME_ROUNDS,
+            Self::Deep => round < NAME_ROUNDS_DEEP,
+        }
+    }
 }
 
 /// A text to choose from.
@@ -199,30 +245,23 @@ impl BuildContext {
             _ => self.open_parts(ctx.core, queue, question_seq, &intent),
         };
         steps.note("check", json!({"open": parts.len()}));
-        let asked: Vec<SubQuestion> = parts.iter().map(|(_, part)| part.clone()).collect();
-        let looks = plan(question, &asked, ctx.core.archived.chunks > 0);
-        steps.note("plan", json!({"looks": looks.len()}));
-        let found: &[LookFound] = match looks.is_empty() {
-            true => &[],
-            false => ctx.answers.looks(|| Question::Looks { looks })?,
-        };
-        let mut candidates = self.candidates(ctx, found, question_seq);
-        steps.note("gather", json!({"candidates": candidates.len()}));
-        keep_statements(&mut candidates);
-        let grades = asked.iter().map(|part| graded(part, &candidates)).collect();
-        let (parts, grades) = self.parts_to_show(parts, grades, &candidates);
+        let gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
+        let is_open = !gathered.parts.is_empty();
+        let told_grades = gathered.grades.clone();
+        let gathered = if self.documents.is_empty() { held(gathered) } else { gathered };
+        let Gathered { parts, mut candidates, grades, degraded } = gathered;
         settle(&mut candidates, &grades);
         let best = |at: usize| {
-            let of = grades.iter().map(|grades| grades[at]);
+            let of = told_grades.iter().map(|grades| grades[at]);
             of.max_by(|a, b| a.grade.total_cmp(&b.grade)).unwrap_or_default()
         };
         let correct = (0..candidates.len()).filter(|at| best(*at).is_correct()).count();
         steps.note("grade", json!({"correct": correct}));
         let asks = matches!(intent.task, Task::Question | Task::Instruction);
-        let tells_nothing = asks && !parts.is_empty();
+        let tells_nothing = asks && is_open;
         let limits = PackLimits { tokens_max: self.ceiling(ctx), tells_nothing };
         let may_show = |at: usize| candidates[at].fate.is_none();
-        let asked: Vec<SubQuestion> = parts.iter().map(|(_, part)| part.clone()).collect();
+        let asked = only(&parts);
         let units = units(&asked, &candidates, &grades, &may_show);
         steps.note("condense", json!({"units": units.len()}));
         let mut packed = pack(&asked, &candidates, &units, limits, ctx.around.counter);
@@ -237,11 +276,7 @@ impl BuildContext {
         told.insert("intent".into(), json!(intent));
         told.insert("sections".into(), sections(&packed, &content.items));
         told.extend(ratio(&candidates, &packed, ctx.around.counter));
-        let failed = found.iter().find_map(|one| match one {
-            LookFound::Failed(why) => Some(*why),
-            LookFound::Recall(..) | LookFound::Archive(_) => None,
-        });
-        told.extend(failed.map(|why| ("degraded".to_owned(), why.into())));
+        told.extend(degraded.map(|why| ("degraded".to_owned(), why.into())));
         if self.explain {
             told.insert("steps".into(), steps.told());
             told.insert("left_out".into(), json!(content.left_out));
@@ -285,49 +320,136 @@ impl BuildContext {
         all.zip(answered).filter(|(_, answered)| !answered).map(|(part, _)| part).collect()
     }
 
-    /// Returns the parts, with their grades, that a text of the memory answers better than any text
-    /// of the window.
-    fn parts_to_show(
-        &self,
-        parts: Vec<(usize, SubQuestion)>,
-        grades: Vec<Vec<Grade>>,
-        candidates: &[Candidate],
-    ) -> (Vec<(usize, SubQuestion)>, Vec<Vec<Grade>>) {
-        if self.looks_anyway() {
-            return (parts, grades);
-        }
-        let answered = answered_better(candidates, &grades);
-        let all = parts.into_iter().zip(grades).zip(answered);
-        all.filter(|(_, answered)| !answered).map(|(part, _)| part).unzip()
-    }
-
-    /// Returns the candidates of the looks, then the given documents.
-    fn candidates(
+    /// Looks into the memory, round by round: for the parts of the question, and then for names and
+    /// identifiers that good texts mention.
+    fn gather(
         &self,
         ctx: &Ctx<'_>,
-        found: &[LookFound],
+        (question, question_seq): (&str, Option<u64>),
+        mut parts: Vec<(usize, SubQuestion)>,
+        steps: &mut Steps,
+    ) -> Result<Gathered, Stop> {
+        let has_archive = ctx.core.archived.chunks > 0;
+        let mut degraded = None;
+        let mut pool = Pool::default();
+        for (at, given) in self.documents.iter().enumerate() {
+            let number = (at + 1).to_string();
+            pool.add_document(given.id.as_deref().unwrap_or(&number), &given.text);
+        }
+        let names: Vec<(usize, SubQuestion)> = parts
+            .iter()
+            .flat_map(|(number, part)| apart(part).into_iter().map(|one| (*number, one)))
+            .collect();
+        let own = parts.len();
+        parts.extend(names);
+        let (mut asked, mut looked) = (HashSet::new(), 0);
+        let mut looks = plan(question, &only(&parts), has_archive);
+        for round in 0..self.depth.rounds() {
+            steps.note("plan", json!({"round": round, "looks": looks.len()}));
+            if !looks.is_empty() {
+                let found = ctx.answers.look_round(round, || Question::Looks { looks })?;
+                self.add(ctx, &mut pool, (looked, found), question_seq);
+                looked += found.len();
+                degraded = degraded.or(found.iter().find_map(LookFound::failed));
+            }
+            keep_statements(&mut pool.candidates);
+            steps.note("gather", json!({"candidates": pool.candidates.len()}));
+            if round == 0 && !self.looks_anyway() {
+                let grades = graded_all(&only(&parts), &pool.candidates);
+                let answered = answered_better(&pool.candidates, &grades);
+                let answered: HashSet<usize> = parts[..own]
+                    .iter()
+                    .zip(answered)
+                    .filter(|(_, answered)| *answered)
+                    .map(|((number, _), _)| *number)
+                    .collect();
+                parts.retain(|(number, _)| !answered.contains(number));
+            }
+            let open = only(&parts);
+            let grades = graded_all(&open, &pool.candidates);
+            let follows_names = self.depth.follows_names(round);
+            let further = match parts.len() < PARTS_MAX {
+                true => bridges(&open, &pool.candidates, &grades, follows_names, &mut asked),
+                false => Vec::new(),
+            };
+            if further.is_empty() {
+                return Ok(Gathered { parts, candidates: pool.candidates, grades, degraded });
+            }
+            steps.note("bridge", json!({"further": further.len()}));
+            let questions: Vec<SubQuestion> =
+                further.iter().map(|bridge| bridge.question.clone()).collect();
+            looks = plan_further(&questions, has_archive);
+            parts.extend(
+                further
+                    .into_iter()
+                    .map(|one| (parts[one.part].0, one.question))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let grades = graded_all(&only(&parts), &pool.candidates);
+        Ok(Gathered { parts, candidates: pool.candidates, grades, degraded })
+    }
+
+    /// Adds to the pool what looks found; the first of them has the given number.
+    fn add(
+        &self,
+        ctx: &Ctx<'_>,
+        pool: &mut Pool,
+        (first, found): (usize, &[LookFound]),
         question_seq: Option<u64>,
-    ) -> Vec<Candidate> {
+    ) {
         let zone = zone(ctx.core);
         let barred = |message: &Message| {
             let TaintReport { rules, held } = ctx.around.taint.untrusted(ctx.core, message);
             let is_tainted = (!rules.is_empty()).then_some(Fate::Tainted);
             held.map(|_| Fate::Quarantined).or(is_tainted)
         };
-        let of =
-            |message: &Message| (time_of_message(message, &zone).to_string(), speaker(message));
+        let of = |message: &Message| (time_of_message(message, &zone).day(), speaker(message));
         let head_seq = ctx.core.queue.head_seq;
         let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
-        let mut pool = Pool::default();
-        for (look, found) in found.iter().enumerate() {
-            pool.add(look, found, &shown);
+        for (at, found) in found.iter().enumerate() {
+            pool.add(first + at, found, &shown);
         }
-        for (at, given) in self.documents.iter().enumerate() {
-            let number = (at + 1).to_string();
-            pool.add_document(given.id.as_deref().unwrap_or(&number), &given.text);
-        }
-        pool.candidates
     }
+}
+
+/// Leaves out the parts of a question on which the memory holds nothing, with the further questions
+/// that continue them.
+fn held(gathered: Gathered) -> Gathered {
+    let Gathered { parts, candidates, grades, degraded } = gathered;
+    let shown: Vec<usize> =
+        (0..candidates.len()).filter(|at| candidates[*at].fate.is_none()).collect();
+    let is_named = |part: &SubQuestion| {
+        let mut ids = part.entities.iter().filter(|name| is_identifier(name));
+        ids.any(|name| shown.iter().any(|at| candidates[*at].text.contains(name)))
+    };
+    let is_held = |part: &SubQuestion, grades: &[Grade]| {
+        is_held(part, shown.iter().map(|at| grades[*at])) || is_named(part)
+    };
+    let all = parts.iter().zip(&grades);
+    let held: HashSet<usize> = all
+        .filter(|((_, part), grades)| is_held(part, grades))
+        .map(|((number, _), _)| *number)
+        .collect();
+    let all = parts.into_iter().zip(grades);
+    let (parts, grades) = all.filter(|((number, _), _)| held.contains(number)).unzip();
+    Gathered { parts, candidates, grades, degraded }
+}
+
+/// What a build gathered.
+struct Gathered {
+    /// The parts of the question that are open, each with its number in the question; further
+    /// questions have the number of the part that they continue.
+    parts: Vec<(usize, SubQuestion)>,
+    candidates: Vec<Candidate>,
+    /// The grades of all candidates for each of `parts`.
+    grades: Vec<Vec<Grade>>,
+    /// The component that failed, if any.
+    degraded: Option<&'static str>,
+}
+
+fn only(parts: &[(usize, SubQuestion)]) -> Vec<SubQuestion> {
+    parts.iter().map(|(_, part)| part.clone()).collect()
 }
 
 /// Returns the content of the context's pack.
@@ -385,7 +507,7 @@ fn ratio(
 
 /// Decides which candidates cannot be shown: poor ones, and repetitions of a text.
 fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for (at, candidate) in candidates.iter_mut().enumerate() {
         let given = matches!(candidate.origin, Origin::Document { .. });
         let best = grades.iter().map(|grades| grades[at].grade).fold(0.0, f64::max);

@@ -47,7 +47,8 @@ impl Executor {
                     Some(self.recall(scope, core.outbound(), query, queue, now_ms).await?);
             }
             Question::Looks { looks } => {
-                answers.looks = Some(self.looks(scope, core, &looks).await?)
+                let found = self.looks(scope, core, &looks).await?;
+                answers.looks.get_or_insert_default().push(found);
             }
             Question::Entries { ids, head_seq, pairs: false } => {
                 answers.entries = Some(store::entries(ro, scope, &ids, head_seq).await?);

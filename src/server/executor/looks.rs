@@ -21,11 +21,20 @@ impl Executor {
         core: &Core,
         looks: &[Look],
     ) -> Result<Vec<LookFound>> {
-        let mut found = Vec::with_capacity(looks.len());
-        for look in looks.iter().take(LOOKS_MAX) {
-            found.push(self.look_into(scope, core, look).await?);
+        let looks = &looks[..looks.len().min(LOOKS_MAX)];
+        match looks {
+            [] => Ok(Vec::new()),
+            [look] => Ok(vec![self.look_into(scope, core, look).await?]),
+            _ => {
+                // Both halves wait for the database at the same time.
+                let (first, second) = looks.split_at(looks.len() / 2);
+                let first = Box::pin(self.looks(scope, core, first));
+                let second = Box::pin(self.looks(scope, core, second));
+                let (mut found, rest) = tokio::try_join!(first, second)?;
+                found.extend(rest);
+                Ok(found)
+            }
         }
-        Ok(found)
     }
 
     async fn look_into(&self, scope: &Scope, core: &Core, look: &Look) -> Result<LookFound> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::question::content_words;
 use super::related::{AskedWord, TextWord};
-use super::word_vectors;
+use super::word_vectors::{self, Topic};
 use super::words::{Lexicon, Stem, Word, word_ranges};
 use crate::search::bm25;
 
@@ -75,15 +75,64 @@ impl PartScore {
 
 /// Returns the score of each part of a text, or of several texts of one search.
 pub(crate) fn part_scores(question: &str, parts: &[&str]) -> Vec<PartScore> {
+    part_scores_of(&[question], parts).remove(0)
+}
+
+/// Returns the scores of the parts for each of several questions. The parts are read once.
+pub(crate) fn part_scores_of(questions: &[&str], parts: &[&str]) -> Vec<Vec<PartScore>> {
     let mut lexicon = Lexicon::new();
     let words: Vec<Vec<Word>> = parts.iter().map(|part| lexicon.read(part)).collect();
-    let asked = QuestionTerms::of(question, &words, &mut lexicon);
+    let read = ReadParts::of(&words, &lexicon);
+    questions.iter().map(|question| scores_in(question, parts, &read, &mut lexicon)).collect()
+}
+
+/// What the parts of a text are to every question.
+struct ReadParts<'a> {
+    words: &'a [Vec<Word>],
+    /// Subject of each part.
+    topics: Vec<Topic>,
+    /// Number of the parts that have a stem.
+    holders: HashMap<Stem, f64>,
+    /// All stems of the parts.
+    stems: Vec<String>,
+    /// Mean number of words of a part.
+    mean: f64,
+}
+
+impl<'a> ReadParts<'a> {
+    fn of(words: &'a [Vec<Word>], lexicon: &Lexicon) -> Self {
+        let mut holders: HashMap<Stem, f64> = HashMap::new();
+        for part in words {
+            let once: HashSet<Stem> = part.iter().map(|word| word.stem).collect();
+            once.into_iter().for_each(|stem| *holders.entry(stem).or_default() += 1.0);
+        }
+        let topic = |part: &Vec<Word>| lexicon.topic(part.iter().map(|word| word.stem));
+        let count: usize = words.iter().map(Vec::len).sum();
+        Self {
+            words,
+            topics: words.iter().map(topic).collect(),
+            holders,
+            stems: lexicon.stems().to_vec(),
+            mean: (count as f64 / (words.len() as f64).max(1.0)).max(1.0),
+        }
+    }
+}
+
+fn scores_in(
+    question: &str,
+    parts: &[&str],
+    read: &ReadParts<'_>,
+    lexicon: &mut Lexicon,
+) -> Vec<PartScore> {
+    let asked = QuestionTerms::of(question, read, lexicon);
     let topic = lexicon.topic(asked.every.iter().copied());
-    let mut scores: Vec<PartScore> = words
+    let mut scores: Vec<PartScore> = read
+        .words
         .iter()
         .zip(parts)
-        .map(|(part, text)| PartScore {
-            topic: topic.nearness(&lexicon.topic(part.iter().map(|word| word.stem))),
+        .zip(&read.topics)
+        .map(|((part, text), own)| PartScore {
+            topic: topic.nearness(own),
             answers: asked.wants.found_in(text, part, &asked.every),
             ..asked.score(part)
         })
@@ -119,7 +168,7 @@ pub(crate) fn turn_values(scores: &[PartScore]) -> Vec<f64> {
 pub(crate) fn word_values(question: &str, text: &str) -> Vec<(Range<usize>, f64)> {
     let mut lexicon = Lexicon::new();
     let words = vec![lexicon.read(text)];
-    let asked = QuestionTerms::of(question, &words, &mut lexicon);
+    let asked = QuestionTerms::of(question, &ReadParts::of(&words, &lexicon), &mut lexicon);
     let ranges = word_ranges(text);
     let value = |(at, (range, word)): (usize, (Range<usize>, &Word))| {
         let own = asked.score(std::slice::from_ref(word));
@@ -155,13 +204,8 @@ struct QuestionTerms {
 }
 
 impl QuestionTerms {
-    fn of(question: &str, parts: &[Vec<Word>], lexicon: &mut Lexicon) -> Self {
-        let mut holders: HashMap<Stem, f64> = HashMap::new();
-        for part in parts {
-            let once: HashSet<Stem> = part.iter().map(|word| word.stem).collect();
-            once.into_iter().for_each(|stem| *holders.entry(stem).or_default() += 1.0);
-        }
-        let all = parts.len() as f64;
+    fn of(question: &str, read: &ReadParts<'_>, lexicon: &mut Lexicon) -> Self {
+        let (holders, all) = (&read.holders, read.words.len() as f64);
         let mut seen = HashSet::new();
         let content = content_words(question);
         let stems = content.iter().map(|word| lexicon.word(word).stem);
@@ -176,8 +220,7 @@ impl QuestionTerms {
             RARITY_SHARES.0 * among + RARITY_SHARES.1 * place.map_or(RARITY_UNLISTED, listed)
         };
         let terms: Vec<(Stem, f64)> = asked.iter().map(|stem| (*stem, weight(stem))).collect();
-        let others: Vec<TextWord<'_>> =
-            lexicon.stems().iter().map(|stem| TextWord::of(stem)).collect();
+        let others: Vec<TextWord<'_>> = read.stems.iter().map(|stem| TextWord::of(stem)).collect();
         let near = asked.iter().map(|stem| {
             let own = AskedWord::of(text(*stem), !holders.contains_key(stem));
             others.iter().map(|other| own.likeness(other)).collect()
@@ -193,13 +236,12 @@ impl QuestionTerms {
             };
             others.iter().map(degree).collect()
         });
-        let words: usize = parts.iter().map(Vec::len).sum();
         Self {
             near: near.collect(),
             soft: soft.collect(),
             total: terms.iter().map(|(_, weight)| weight).sum::<f64>().max(f64::MIN_POSITIVE),
             wants: Wanted::of(question),
-            mean: (words as f64 / all.max(1.0)).max(1.0),
+            mean: read.mean,
             every,
             terms,
         }
