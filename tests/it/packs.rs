@@ -184,3 +184,50 @@ async fn a_forgotten_message_goes_from_the_contexts_that_showed_it() {
     assert_eq!(told["differs"], json!([]), "{told:#}");
     home.assert_verified(SOCKET, "ada");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn facts_of_four_hundred_turns_ago_come_into_the_prompts_of_a_client_without_tools() {
+    let home = Home::new();
+    let model = Scripted::start(&home, "echo", &[]).await;
+    let mut tuning = model.tuning(&[]);
+    tuning.environment.push(("VCTX_DROPIN__CONTEXT_WINDOW".into(), "4096".into()));
+    let _server = home.serve_with(SOCKET, &tuning).await;
+    let wire = home.wire(SOCKET);
+    let facts: Vec<(String, String, String)> = (0..25).map(fact).collect();
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let mut messages: Vec<Value> = Vec::new();
+    for (_, told, _) in &facts {
+        messages.extend([said("user", told), said("assistant", "I see.")]);
+    }
+    for turn in 0..200 {
+        let number = turn * 7 % 90;
+        messages.push(said("user", &format!("Step {turn}: I sorted box {number} of the attic.")));
+        messages.push(said("assistant", &format!("Good, box {number} is done.")));
+    }
+    let mut shown = 0;
+    for (question, _, answer) in &facts {
+        messages.push(said("user", question));
+        let body = json!({"model": "scripted", "messages": messages}).to_string();
+        let told = wire.call("POST", "/v1/chat/completions", &[], body).await.ok();
+        messages.push(told["choices"][0]["message"].clone());
+        let requests = model.requests();
+        let request = &requests[requests.len() - 1];
+        assert_eq!(request["status"], 200, "the prompt is longer than the window: {request:#}");
+        shown += u32::from(request["request"]["messages"].to_string().contains(answer.as_str()));
+    }
+    assert!(shown >= 23, "{shown} of 25");
+}
+
+/// Returns a question, a statement that answers it, and the answer.
+fn fact(at: usize) -> (String, String, String) {
+    const PETS: [&str; 5] = ["parrot", "tortoise", "hamster", "ferret", "goldfish"];
+    const OWNERS: [&str; 5] = ["sister", "neighbour", "dentist", "teacher", "landlord"];
+    const NAMES: [&str; 5] = ["Quill", "Biscuit", "Marlow", "Pepper", "Saffron"];
+    let (pet, owner) = (PETS[at % 5], OWNERS[at / 5]);
+    let name = format!("{}{}", NAMES[(at + at / 5) % 5], at);
+    (
+        format!("What is the {pet} of my {owner} called?"),
+        format!("My {owner} has a {pet} that is called {name}."),
+        name,
+    )
+}

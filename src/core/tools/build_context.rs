@@ -67,6 +67,9 @@ pub struct BuildContext {
     /// Whether the memory is looked into even if the window answers the question.
     #[serde(skip)]
     pub always: bool,
+    /// Number of tokens of the window that are free for the context's message, if the caller knows.
+    #[serde(skip)]
+    pub room: Option<u64>,
 }
 
 /// How far the memory is looked into.
@@ -176,7 +179,8 @@ impl BuildContext {
         let window = core.token_budget.max;
         let frame = context_cost(counter, core.form, "");
         let reserve = window * CONTEXT_RESERVE_PERCENT / 100;
-        let room = window.saturating_sub(tokens(core).occupancy + reserve + frame);
+        let free = window.saturating_sub(tokens(core).occupancy + reserve);
+        let room = self.room.unwrap_or(free).saturating_sub(frame);
         room.min(self.tokens_max.unwrap_or(window * CONTEXT_PERCENT / 100))
     }
 }

@@ -39,6 +39,9 @@ const RUN_PAGE_TOKENS: u64 = PAGE_TOKENS_MAX + 256;
 /// Minimum number of tokens for a model's answer; if the window has less room, messages are evicted
 /// first.
 const RUN_ANSWER_TOKENS_MIN: u64 = 256;
+/// Number of tokens that a context may take even if messages have to be evicted for it; in a small
+/// window, an eighth of the window.
+const CONTEXT_ROOM_TOKENS: u64 = 512;
 
 /// The result of an inference.
 pub(super) enum Inference {
@@ -126,7 +129,10 @@ impl Walk<'_> {
             let room = self.room(&core, toolbox);
             let wants_page = room.wants_page && attempt == 0;
             if room.holds_answer && !wants_less && !wants_page {
-                return self.prompted(n, toolbox, smaller, &core, room.free).await.map(Some);
+                return self
+                    .prompted((n, smaller, true), toolbox, &core, room.free)
+                    .await
+                    .map(Some);
             }
             let made = match attempt < RUN_ROOM_TRIES_MAX {
                 true => {
@@ -136,7 +142,10 @@ impl Walk<'_> {
                 false => false,
             };
             if !made && room.holds_answer && !wants_less {
-                return self.prompted(n, toolbox, smaller, &core, room.free).await.map(Some);
+                return self
+                    .prompted((n, smaller, true), toolbox, &core, room.free)
+                    .await
+                    .map(Some);
             }
             if !made {
                 break;
@@ -161,12 +170,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Records the prompt before the prompt is sent.
+    /// Records the prompt before the prompt is sent, with a context for its question. If there is
+    /// too little room for the context, messages are evicted first, once.
     async fn prompted(
         &mut self,
-        n: u64,
+        (n, smaller, is_first): (u64, u32, bool),
         toolbox: &Toolbox,
-        smaller: u32,
         core: &Core,
         free: u64,
     ) -> Result<Ready> {
@@ -175,7 +184,21 @@ impl Walk<'_> {
         let engineer = engineer.unwrap_or(self.processor.settings.engineer);
         let (who, agent) = (&self.request.principal, &self.request.agent);
         let room = free.saturating_sub(answer);
-        let context = self.processor.executor.context_for(who, agent, engineer, room).await?;
+        // A context that would have too little room is built first, to see whether it is needed.
+        let wanted = room.max(CONTEXT_ROOM_TOKENS.min(core.context_window / 8));
+        let context = self.processor.executor.context_for(who, agent, engineer, wanted).await?;
+        let shown = context.as_ref().map_or(0, ContextOfPrompt::tokens);
+        if shown > room && is_first {
+            let what = format!("context/{n}/{smaller}");
+            let target = context_target(core);
+            if self.evict(core, target, &what).await? {
+                let (who, agent) = (&self.request.principal, &self.request.agent);
+                let (core, _) = self.processor.executor.peek(who, agent, "").await?;
+                let free = self.room(&core, toolbox).free;
+                return Box::pin(self.prompted((n, smaller, false), toolbox, &core, free)).await;
+            }
+        }
+        let context = context.filter(|context| context.tokens() <= room);
         let shown = context.as_ref().map_or(0, ContextOfPrompt::tokens);
         let tokens_max = self.tokens_max(free.saturating_sub(shown));
         let ask = Ask {
@@ -202,7 +225,13 @@ impl Walk<'_> {
     /// Evicts messages until the window has enough room; returns `false` if no message can be
     /// evicted.
     async fn make_room(&mut self, core: &Core, wants_less: bool, what: &str) -> Result<bool> {
-        let Some(target) = target_of(core, wants_less) else { return Ok(false) };
+        self.evict(core, target_of(core, wants_less), what).await
+    }
+
+    /// Evicts messages down to a number of tokens of the whole window; returns `false` if none was
+    /// evicted.
+    async fn evict(&mut self, core: &Core, target: Option<u64>, what: &str) -> Result<bool> {
+        let Some(target) = target else { return Ok(false) };
         let arguments = Map::from_iter([("target_tokens".to_owned(), Value::from(target))]);
         let call = Tool::EvictFifo.decode(arguments.clone())?;
         // The idempotency key contains the core's version, since the eviction depends on the core's
@@ -484,6 +513,16 @@ fn target_of(core: &Core, wants_less: bool) -> Option<u64> {
     };
     let least = if wants_less { window / 16 } else { page };
     Some(wanted.max(stays + least)).filter(|target| *target < now.occupancy)
+}
+
+/// Returns the number of tokens of the window that leaves room for a context and the answer, if an
+/// eviction can reach it.
+fn context_target(core: &Core) -> Option<u64> {
+    let (now, window) = (tokens(core), core.context_window);
+    let stays = now.without(&[Section::Queue, Section::Summary]) + summary_tokens_max(window);
+    let wanted = window * (100 - CONTEXT_RESERVE_PERCENT) / 100;
+    let wanted = wanted.saturating_sub(CONTEXT_ROOM_TOKENS.min(window / 8));
+    Some(wanted).filter(|target| (stays..now.occupancy).contains(target))
 }
 
 /// Fields of a request to the model that the run sets itself; the caller's values for them are

@@ -60,7 +60,12 @@ impl Executor {
         }
         let most = room.min(core.context_window * CONTEXT_PERCENT / 100);
         let always = engineer == Engineer::Always;
-        let call = BuildContext { tokens_max: Some(most), always, ..BuildContext::default() };
+        let call = BuildContext {
+            tokens_max: Some(most),
+            always,
+            room: Some(room),
+            ..BuildContext::default()
+        };
         let built = self.build(&scope, &core, &call).await?;
         let counter = self.kernel.counters.of(core.encoding);
         let pack = built.pack.filter(|_| built.found);
