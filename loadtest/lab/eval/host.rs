@@ -56,9 +56,11 @@ impl Host {
         self.stage.is_some()
     }
 
-    /// Whether the server has an embedding model; `None` if unknown.
+    /// Whether the server has an embedding model; `None` if unknown. No model is installed in the
+    /// new data directory of an own server.
     pub(super) fn has_model(&self) -> Option<bool> {
-        self.config.as_ref().map(|config| config.embedder.kind != EmbedderKind::Lexical)
+        let named = [EmbedderKind::Endpoint, EmbedderKind::Local];
+        self.config.as_ref().map(|config| named.contains(&config.embedder.kind))
     }
 
     /// The server's embedding model; `None` without a model, or if unknown.
