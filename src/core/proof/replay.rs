@@ -12,7 +12,7 @@ use crate::memory::receipt;
 use crate::memory::strict::filler_tokens;
 use crate::memory::tokens::TokenCounter;
 use crate::model_api::ModelRequest;
-use crate::window::{Gone, Past, Section, Window, assemble, context_cost};
+use crate::window::{Gone, Past, Section, Window, assemble, shown_context};
 
 /// The data from which a prompt is replayed, as currently stored.
 #[derive(Clone, Copy)]
@@ -215,9 +215,8 @@ fn context_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Option<ShownContext>
             return None;
         }
     };
-    let digest = pack?.digest.clone();
-    let token_estimate = context_cost(stored.counter, stored.prompt.window.form, &text);
-    Some(ShownContext { digest, question_seq: content.question_seq, text, token_estimate })
+    let form = stored.prompt.window.form;
+    Some(shown_context(stored.counter, form, pack?, content.question_seq, text))
 }
 
 /// Returns the item of [`Replayed::gone`] for a text that is missing for an unknown reason.

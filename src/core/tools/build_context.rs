@@ -1,5 +1,5 @@
 //! Command that builds a context for a question: what the memory and given documents say about it,
-//! in a bounded number of tokens. It changes nothing.
+//! in a bounded number of tokens. It changes nothing of the memory.
 
 use std::collections::HashSet;
 
@@ -21,15 +21,13 @@ use crate::limits::{
 use crate::memory::core::Core;
 use crate::memory::local_time::zone_of;
 use crate::memory::message::{Message, Role};
-use crate::memory::pack::{
-    ContextPack, Fate, LeftOut, Origin, PackContent, ShownContext, ShownItem, speaker,
-};
+use crate::memory::pack::{ContextPack, Fate, LeftOut, Origin, PackContent, ShownItem, speaker};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
 use crate::search::LookFound;
 use crate::trust::TaintReport;
-use crate::window::{assemble, context_cost, tokens};
+use crate::window::{assemble, context_cost, shown_context, tokens};
 
 /// Number of candidates that were left out that an answer with `explain` names.
 const LEFT_OUT_MAX: usize = 40;
@@ -163,10 +161,7 @@ impl BuildContext {
         if let Some(question) = &self.question {
             return Ok((question, None));
         }
-        let asks = |message: &&Message| {
-            message.role == Role::User && message.kind.logged() && message.expired_at.is_none()
-        };
-        let newest = queue.iter().rev().find(asks).ok_or_else(|| {
+        let newest = newest_question(queue).ok_or_else(|| {
             Error::argument("question", "is missing, and the queue has no message of the user")
         })?;
         let text = newest.content.as_str();
@@ -183,6 +178,13 @@ impl BuildContext {
         let room = self.room.unwrap_or(free).saturating_sub(frame);
         room.min(self.tokens_max.unwrap_or(window * CONTEXT_PERCENT / 100))
     }
+}
+
+/// Returns the newest message of the user in a queue.
+pub fn newest_question(queue: &[Message]) -> Option<&Message> {
+    queue.iter().rev().find(|message| {
+        message.role == Role::User && message.kind.logged() && message.expired_at.is_none()
+    })
 }
 
 /// A context that was built for a question.
@@ -208,7 +210,9 @@ impl Command for BuildContext {
         let mut result = built.told;
         let mut core = ctx.core.clone();
         if let Some(pack) = &built.pack {
-            show(&mut core, ctx.around.counter, &pack.digest, built.question_seq, built.text);
+            let (counter, form) = (ctx.around.counter, core.form);
+            let shown = shown_context(counter, form, pack, built.question_seq, built.text);
+            core.context.get_or_insert_default().shown = Some(shown);
             result.insert("pack".into(), pack.digest.as_str().into());
         }
         let window = assemble(&core, ctx.queue()?);
@@ -220,19 +224,6 @@ impl Command for BuildContext {
             None => Step::Read(result),
         })
     }
-}
-
-/// Sets the context that a core's window shows.
-fn show(
-    core: &mut Core,
-    counter: &dyn TokenCounter,
-    digest: &str,
-    question_seq: Option<u64>,
-    text: String,
-) {
-    let token_estimate = context_cost(counter, core.form, &text);
-    let shown = ShownContext { digest: digest.to_owned(), question_seq, text, token_estimate };
-    core.context.get_or_insert_default().shown = Some(shown);
 }
 
 impl BuildContext {
@@ -358,8 +349,8 @@ impl BuildContext {
             }
             keep_statements(&mut pool.candidates);
             steps.note("gather", json!({"candidates": pool.candidates.len()}));
+            let mut grades = graded_all(&only(&parts), &pool.candidates);
             if round == 0 && !self.looks_anyway() {
-                let grades = graded_all(&only(&parts), &pool.candidates);
                 let answered = answered_better(&pool.candidates, &grades);
                 let answered: HashSet<usize> = parts[..own]
                     .iter()
@@ -367,10 +358,10 @@ impl BuildContext {
                     .filter(|(_, answered)| *answered)
                     .map(|((number, _), _)| *number)
                     .collect();
-                parts.retain(|(number, _)| !answered.contains(number));
+                let all = parts.into_iter().zip(grades);
+                (parts, grades) = all.filter(|((number, _), _)| !answered.contains(number)).unzip();
             }
             let open = only(&parts);
-            let grades = graded_all(&open, &pool.candidates);
             let follows_names = self.depth.follows_names(round);
             let further = match parts.len() < PARTS_MAX {
                 true => bridges(&open, &pool.candidates, &grades, follows_names, &mut asked),

@@ -60,7 +60,7 @@ use crate::policy::{Ctx, Depends, Step, Stop};
 pub use append_fifo::AppendFifo;
 pub use append_messages::AppendMessages;
 pub use branch_agent::branch_core;
-pub use build_context::{BuildContext, BuiltContext, GivenText};
+pub use build_context::{BuildContext, BuiltContext, GivenText, newest_question};
 pub use bury_chain::BuryChain;
 pub use edit_core::{EditCore, ViewCore};
 pub use expire_recall::ExpireRecall;

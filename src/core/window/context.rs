@@ -5,7 +5,7 @@ use super::section::{Gone, Item, Position, Spec};
 use super::system::server_message;
 use crate::memory::core::Core;
 use crate::memory::form::Form;
-use crate::memory::pack::{CoreContext, ShownContext};
+use crate::memory::pack::{ContextPack, CoreContext, ShownContext};
 use crate::memory::strict::CONTEXT;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -43,6 +43,18 @@ fn item(form: Form, shown: &ShownContext) -> Item {
 /// Returns the cost of a context's message in tokens.
 pub fn context_cost(counter: &dyn TokenCounter, form: Form, text: &str) -> u64 {
     message_cost(counter, &server_message(form, text))
+}
+
+/// Returns a context pack with its text as a window shows it.
+pub fn shown_context(
+    counter: &dyn TokenCounter,
+    form: Form,
+    pack: &ContextPack,
+    question_seq: Option<u64>,
+    text: String,
+) -> ShownContext {
+    let token_estimate = context_cost(counter, form, &text);
+    ShownContext { digest: pack.digest.clone(), question_seq, text, token_estimate }
 }
 
 /// Returns the position of the message before which a window shows the core's context.

@@ -21,7 +21,7 @@ pub use budget::{
     recount, summary_tokens_max, summary_tokens_min, tokens,
 };
 pub use clock::opening_tokens;
-pub use context::context_cost;
+pub use context::{context_cost, shown_context};
 pub use evict::{Bounds, GrowingReserve, Plan, QueueItem, allowed_cuts, plan};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use queue::open_call;

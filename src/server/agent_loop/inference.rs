@@ -186,7 +186,8 @@ impl Walk<'_> {
         let room = free.saturating_sub(answer);
         // A context that would have too little room is built first, to see whether it is needed.
         let wanted = room.max(CONTEXT_ROOM_TOKENS.min(core.context_window / 8));
-        let context = self.processor.executor.context_for(who, agent, engineer, wanted).await?;
+        let context =
+            self.processor.executor.context_for(who, agent, (core, engineer), wanted).await?;
         let shown = context.as_ref().map_or(0, ContextOfPrompt::tokens);
         if shown > room && is_first {
             let what = format!("context/{n}/{smaller}");

@@ -8,12 +8,12 @@ use vctx_core::error::{Error, Result};
 use vctx_core::limits::CONTEXT_PERCENT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::engineer::Engineer;
-use vctx_core::memory::message::{Message, Role};
+use vctx_core::memory::message::Message;
 use vctx_core::memory::pack::{ContextPack, ShownContext};
 use vctx_core::policy::{Answers, Ctx, PromptContext, Stop, Unobserved};
-use vctx_core::tools::{BuildContext, BuiltContext};
+use vctx_core::tools::{BuildContext, BuiltContext, newest_question};
 use vctx_core::trust::{Principal, Scope, admit};
-use vctx_core::window::context_cost;
+use vctx_core::window::shown_context;
 
 /// Tokens below which a context is not worth its frame.
 const CONTEXT_TOKENS_MIN: u64 = 64;
@@ -36,25 +36,24 @@ impl ContextOfPrompt {
 
 impl Executor {
     /// Returns the context for a prompt whose question is the newest message of the user. All
-    /// prompts with the same question show the same context, as long as it fits. `room` is the
-    /// number of tokens that the context may take. Returns `None` if no context is to be built.
+    /// prompts with the same question show the same context, as long as it fits. `core` says
+    /// whether there is anything to look for, and `room` is the number of tokens that the context
+    /// may take. Returns `None` if no context is to be built.
     pub async fn context_for(
         &self,
         principal: &Principal,
         agent: &str,
-        engineer: Engineer,
+        (core, engineer): (&Core, Engineer),
         room: u64,
     ) -> Result<Option<ContextOfPrompt>> {
-        let scope = admit(principal, agent)?;
-        if engineer == Engineer::Off || room < CONTEXT_TOKENS_MIN {
+        let is_off = engineer == Engineer::Off || room < CONTEXT_TOKENS_MIN;
+        if is_off || !has_more_than_window(core) {
             return Ok(None);
         }
-        let (core, _) = self.peek(principal, agent, "").await?;
-        if !has_more_than_window(&core) {
+        let (scope, core, queue) = self.queued(principal, agent).await?;
+        let Some(asked) = newest_question(&queue).map(|message| message.seq) else {
             return Ok(None);
-        }
-        let (_, core, queue) = self.queued(principal, agent).await?;
-        let Some(asked) = newest_question(&queue) else { return Ok(None) };
+        };
         if let Some(known) = self.known_context(&scope, &core, asked, room).await? {
             return Ok(Some(known));
         }
@@ -66,16 +65,13 @@ impl Executor {
             room: Some(room),
             ..BuildContext::default()
         };
-        let built = self.build(&scope, &core, &call).await?;
+        let built = self.build(&scope, &core, queue, &call).await?;
         let counter = self.kernel.counters.of(core.encoding);
         let pack = built.pack.filter(|_| built.found);
         let question_seq = built.question_seq;
-        let shown = pack.as_ref().map(|pack| ShownContext {
-            digest: pack.digest.clone(),
-            question_seq,
-            token_estimate: context_cost(&**counter, core.form, &built.text),
-            text: built.text,
-        });
+        let shown = pack
+            .as_ref()
+            .map(|pack| shown_context(&**counter, core.form, pack, question_seq, built.text));
         let token_estimate = shown.as_ref().map_or(0, |shown| shown.token_estimate);
         let recorded = PromptContext { question_seq, pack, token_estimate };
         Ok(Some(ContextOfPrompt { shown, recorded }))
@@ -100,7 +96,7 @@ impl Executor {
     }
 
     /// Returns a stored context pack as a context for a prompt. Returns `None` if the pack is not
-    /// stored, or if it shows a message whose text was removed.
+    /// stored, or if it shows a message whose text was removed or that is held in quarantine since.
     async fn packed(
         &self,
         scope: &Scope,
@@ -110,16 +106,14 @@ impl Executor {
         let loaded = self.kernel.read(|ro| store::load_pack(ro, scope, digest)).await?;
         let Some(pack) = loaded.pack.filter(ContextPack::holds) else { return Ok(None) };
         let Some(content) = pack.content() else { return Ok(None) };
+        if loaded.said.iter().any(|message| self.taint.untrusted(core, message).held.is_some()) {
+            return Ok(None);
+        }
         let message = |seq: u64| loaded.said.iter().find(|message| message.seq == seq);
         let Ok(text) = content.text(message) else { return Ok(None) };
         let counter = self.kernel.counters.of(core.encoding);
-        let shown = ShownContext {
-            digest: digest.to_owned(),
-            question_seq: content.question_seq,
-            token_estimate: context_cost(&**counter, core.form, &text),
-            text,
-        };
         let question_seq = content.question_seq;
+        let shown = shown_context(&**counter, core.form, &pack, question_seq, text);
         let token_estimate = shown.token_estimate;
         let recorded = PromptContext { question_seq, pack: Some(pack), token_estimate };
         Ok(Some(ContextOfPrompt { shown: Some(shown), recorded }))
@@ -135,13 +129,20 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let (core, _) = self.peek(principal, agent, "").await?;
         self.packed(&scope, &core, digest).await?.ok_or_else(|| {
-            let text = "no such context pack, or a text that it shows was removed: build it again";
+            let text = "no such context pack, or a text that it shows is gone or in quarantine: build it again";
             Error::argument("pack", text)
         })
     }
 
-    async fn build(&self, scope: &Scope, core: &Core, call: &BuildContext) -> Result<BuiltContext> {
-        let (mut answers, stages) = (Answers::default(), Unobserved);
+    async fn build(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        queue: Vec<Message>,
+        call: &BuildContext,
+    ) -> Result<BuiltContext> {
+        let stages = Unobserved;
+        let mut answers = Answers { queue: Some(queue), ..Answers::default() };
         for _ in 0..QUESTIONS_MAX {
             let around = self.around_look(scope, core, &stages);
             match call.build(&Ctx { around, core, answers: &answers }) {
@@ -162,12 +163,4 @@ fn has_more_than_window(core: &Core) -> bool {
     queue.head_seq > 1
         || core.archived.chunks > 0
         || queue.next_seq.saturating_sub(queue.head_seq) > queue.count
-}
-
-/// Returns the position of the newest message of the user.
-fn newest_question(queue: &[Message]) -> Option<u64> {
-    let asks = |message: &&Message| {
-        message.role == Role::User && message.kind.logged() && message.expired_at.is_none()
-    };
-    queue.iter().rev().find(asks).map(|message| message.seq)
 }
