@@ -247,7 +247,7 @@ mod tests {
         for shown in [
             format!("<td>all</td><td>{}</td>", 20 * sections),
             "The provider counted 60 tokens for 1 of these prompts, and 7 for the answers.".into(),
-            "Prompt 2: 70 tokens".into(),
+            format!("Prompt 2: {} tokens", 10 * sections),
             "<rect class=\"kept\"".into(),
             format!("<td>30</td><td>{}</td>", percent(30, 10 * sections)),
         ] {
