@@ -23,6 +23,8 @@ const CALLS: u64 = 30;
 const CALL_MAX: Duration = Duration::from_secs(120);
 /// Number of lives of the server, of which the first lasts until a message is taken.
 const LIVES: u64 = 8;
+/// Exit code of a command that asks to try again later.
+const TRY_AGAIN: i32 = 75;
 /// Pause before a failed call is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -119,7 +121,22 @@ async fn few_descriptors_keep_nobody_out_for_good() {
         }
         assert!(server.ended().is_none(), "{files} files");
         assert_eq!(ready(&home).await, Some(200), "{files} files");
+        until_verify_answers(&home).await;
         check(&home, 20).await;
+    }
+}
+
+/// Waits until the server has closed so many connections of clients that are gone that
+/// `vctx verify` gets an answer.
+async fn until_verify_answers(home: &Home) {
+    let socket = home.path("vctx.sock");
+    let socket = socket.to_str().expect("a plain path");
+    let until = Instant::now() + CALL_MAX;
+    while home.run(&["verify", "--agent", "ada", "--socket", socket]).status.code()
+        == Some(TRY_AGAIN)
+    {
+        assert!(Instant::now() < until, "verify is not answered");
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
