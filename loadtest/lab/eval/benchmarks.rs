@@ -57,7 +57,9 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
             Err(skipped) => Ok(skipped),
         },
         Benchmark::Context => match directory(eval, "context") {
-            Ok(path) => contexts::run(host, &path, eval.questions.unwrap_or(usize::MAX)).await,
+            Ok(path) => {
+                contexts::run(host, (&path, &eval.data), eval.questions.unwrap_or(usize::MAX)).await
+            }
             Err(skipped) => Ok(skipped),
         },
         Benchmark::Taint => {

@@ -10,15 +10,17 @@ use serde_json::{Value, json};
 use super::bootstrap::interval;
 use super::caller::Caller;
 use super::corpus;
+use super::evidence;
 use super::host::Host;
 use super::progress::Progress;
+use super::ranked;
 use super::report::{Report, Section, percent};
 use vctx_cli::exit::Failure;
 use vctx_core::memory::{Encoding, TokenCounter as _};
 use vctx_core::text::Tiktoken;
 
-/// Window of an agent that only builds contexts of given documents.
-const WINDOW: u64 = 131_072;
+/// Window of an agent that only builds contexts.
+pub(super) const WINDOW: u64 = 131_072;
 /// Shares of a paragraph that the context may take.
 const PARAGRAPH_SHARES: [(&str, f64); 2] = [("42 %", 0.42), ("31 %", 0.31)];
 /// Sizes of contexts of a meeting, in tokens.
@@ -28,36 +30,33 @@ const MEMORY_TOKENS: [(&str, u64); 2] = [("256", 256), ("512", 512)];
 /// Tokens that suffice for all documents of a question.
 const ALL_TOKENS: u64 = 60_000;
 
-/// Suites of questions that several paragraphs answer together: name, file, and the numbers of the
-/// best paragraphs among which all of them should be.
-const HOPS: [(&str, &str, [usize; 2]); 2] = [
-    ("hotpotqa", "multihop/hotpotqa.jsonl", [5, 10]),
-    ("musique", "multihop/musique.jsonl", [10, 20]),
-];
-/// Tokens of a context whose paragraphs are ranked.
-const RANKED_TOKENS: u64 = 2_048;
 /// Number of messages of small talk, commands and general questions.
 const COMMANDS: usize = 250;
 
 /// The figures of one suite: for each measure, a value of each question.
-struct Figures {
+pub(super) struct Figures {
     suite: &'static str,
     what: &'static str,
     values: BTreeMap<String, Vec<f64>>,
 }
 
 impl Figures {
-    fn new(suite: &'static str, what: &'static str) -> Self {
+    pub(super) fn new(suite: &'static str, what: &'static str) -> Self {
         Self { suite, what, values: BTreeMap::new() }
     }
 
-    fn note(&mut self, measure: &str, value: f64) {
+    pub(super) fn note(&mut self, measure: &str, value: f64) {
         self.values.entry(measure.to_owned()).or_default().push(value);
     }
 }
 
-/// Runs all suites whose data exist in the directory.
-pub(super) async fn run(host: &Host, directory: &Path, most: usize) -> Result<Report, Failure> {
+/// Runs all suites whose data exist: those in the directory, and conversations in the directory of
+/// all data.
+pub(super) async fn run(
+    host: &Host,
+    (directory, data): (&Path, &Path),
+    most: usize,
+) -> Result<Report, Failure> {
     let mut all = Vec::new();
     let mut skipped = Vec::new();
     let file = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
@@ -78,16 +77,22 @@ pub(super) async fn run(host: &Host, directory: &Path, most: usize) -> Result<Re
         Some(path) => all.push(noise(host, &path, most).await?),
         None => missing("grade/ramdocs.jsonl"),
     }
-    for (suite, name, within) in HOPS {
-        match file(name) {
-            Some(path) => all.push(hops(host, &path, (suite, within), most).await?),
-            None => missing(name),
+    for suite in ranked::SUITES {
+        match file(suite.file) {
+            Some(path) => all.push(ranked::run(host, &path, suite, most).await?),
+            None => missing(suite.file),
         }
     }
     match (file("memory/bfcl-memory.json"), file("route/clinc150.json")) {
         (Some(memory), Some(commands)) => all.push(harm(host, &memory, &commands, most).await?),
         (_, None) => missing("route/clinc150.json"),
         (None, Some(_)) => {}
+    }
+    for name in ["locomo", "beam"] {
+        match corpus::directory(data, name) {
+            Some(path) => all.push(evidence::run(host, name, &path, most).await?),
+            None => skipped.push(format!("context: no directory {name}")),
+        }
     }
     let mut report = Report { skipped, ..Report::default() };
     let (mut rows, mut bars) = (Vec::new(), Vec::new());
@@ -119,7 +124,7 @@ pub(super) async fn run(host: &Host, directory: &Path, most: usize) -> Result<Re
     Ok(report)
 }
 
-async fn built(caller: &Caller, body: Value) -> Result<Value, Failure> {
+pub(super) async fn built(caller: &Caller, body: Value) -> Result<Value, Failure> {
     caller.build_context(&body).await
 }
 
@@ -285,77 +290,6 @@ async fn noise(host: &Host, path: &Path, most: usize) -> Result<Figures, Failure
         figures.note("AUC", (worse + equal / 2.0) / bad.len().max(1) as f64);
     }
     Ok(figures)
-}
-
-/// Questions that several paragraphs answer together (HotpotQA, MuSiQue), with the paragraphs of
-/// all questions in one archive: whether all of them are among the best.
-async fn hops(
-    host: &Host,
-    path: &Path,
-    (suite, within): (&'static str, [usize; 2]),
-    most: usize,
-) -> Result<Figures, Failure> {
-    let mut figures = Figures::new(suite, "all paragraphs of the answer are among the best");
-    let agent = host.agent(&format!("context-{suite}"));
-    let caller = Caller::create(host.client(), agent, WINDOW).await?;
-    let rows = corpus::lines(path)?;
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
-    let paragraphs = |row: &Value| row["paragraphs"].as_array().cloned().unwrap_or_default();
-    let whole = |one: &Value| {
-        let part = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        format!("{}\n{}", part("title"), part("text"))
-    };
-    let all: Vec<String> = rows.iter().flat_map(paragraphs).map(|one| whole(&one)).collect();
-    let progress = Progress::new(&format!("context {suite}"), all.len());
-    for text in all {
-        if !names.contains_key(&text) {
-            let name = format!("p{}", names.len());
-            let document = json!({"doc_id": name, "document": text});
-            caller.tool("ingest_archival", &document).await?;
-            names.insert(text, name);
-        }
-        progress.add(1);
-    }
-    progress.close();
-    let progress = Progress::new(&format!("context {suite}, questions"), rows.len().min(most));
-    for row in rows.iter().take(most) {
-        let body = json!({"question": row["question"], "tokens_max": RANKED_TOKENS,
-            "explain": true});
-        let ranked = ranking(&built(&caller, body).await?);
-        let gold: Vec<&String> = paragraphs(row)
-            .iter()
-            .filter(|one| one["gold"] == true)
-            .filter_map(|one| names.get(&whole(one)))
-            .collect();
-        for best in within {
-            let best_names = &ranked[..best.min(ranked.len())];
-            let holds = gold.iter().all(|name| best_names.contains(name));
-            figures.note(&format!("in {best:02}"), f64::from(u8::from(holds)));
-        }
-        progress.add(1);
-    }
-    progress.close();
-    Ok(figures)
-}
-
-/// Returns the names of the archive's documents that a context shows or leaves out, by grade.
-fn ranking(told: &Value) -> Vec<String> {
-    let sections = told["sections"].as_array().into_iter().flatten();
-    let shown = sections.flat_map(|section| section["items"].as_array().into_iter().flatten());
-    let left_out = told["left_out"].as_array().into_iter().flatten();
-    let named = shown.chain(left_out).filter_map(|item| {
-        let name = item["origin"]["doc_id"].as_str()?.to_owned();
-        Some((item["grade"].as_f64().unwrap_or(0.0), name))
-    });
-    let mut graded: Vec<(f64, String)> = named.collect();
-    graded.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut names: Vec<String> = Vec::new();
-    for (_, name) in graded {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
 }
 
 /// Messages that need no context: commands and general questions (CLINC150), and questions that the

@@ -75,6 +75,15 @@ pub(super) fn scores(evidence: &BTreeSet<usize>, ranking: &[RankedResult]) -> Sc
     ]
 }
 
+/// Returns the number of the evidence's messages within a token budget, as a model reads results.
+pub(super) fn rendered_inside(
+    evidence: &BTreeSet<usize>,
+    ranking: &[RankedResult],
+    budget: u64,
+) -> usize {
+    inside(evidence, ranking, budget, |result| result.rendered)
+}
+
 /// Returns the rank of the first evidence among the results, from 1.
 pub(super) fn first_rank(evidence: &BTreeSet<usize>, ranking: &[RankedResult]) -> Option<usize> {
     ranking.iter().position(|result| evidence.contains(&result.item)).map(|at| at + 1)

@@ -82,10 +82,11 @@ pub(super) struct Played {
 }
 
 /// A conversation in an agent's memory.
-struct StoredTalk {
-    talk: Talk,
-    caller: Caller,
-    places: HashMap<u64, usize>,
+pub(super) struct StoredTalk {
+    pub(super) talk: Talk,
+    pub(super) caller: Caller,
+    /// Index of each message in the conversation, by the message's sequence number.
+    pub(super) places: HashMap<u64, usize>,
 }
 
 /// Stores all conversations, then asks all questions.
@@ -114,7 +115,7 @@ pub(super) async fn play(
 }
 
 /// Stores each conversation in the recall storage of a separate agent.
-async fn hold(
+pub(super) async fn hold(
     host: &Host,
     name: &str,
     talks: Vec<Talk>,
@@ -166,6 +167,16 @@ where
     }
     done.sort_by_key(|(at, _)| *at);
     Ok(done.into_iter().map(|(_, one)| one).collect())
+}
+
+/// Returns the results of a plain search for a question.
+pub(super) async fn plain(
+    stored: &StoredTalk,
+    question: &Question,
+) -> Result<Vec<RankedResult>, Failure> {
+    let counter = Tiktoken::new(Encoding::O200kBase);
+    let reader = ResultReader { talk: &stored.talk, places: stored.places.clone(), counter };
+    Ok(ask(&stored.caller, question, &reader, None).await?.0)
 }
 
 async fn questions(
