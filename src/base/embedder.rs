@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
+use vctx_core::search::Likeness;
 use vctx_core::text::lexical::{self, Lexical, embed_document, embed_query, narrowed};
 
 /// The role of a text in a similarity comparison; some models expect a different prefix for each
@@ -38,6 +39,19 @@ pub trait Embedder: Send + Sync {
     /// document (late chunking). An embedder that gives no vectors of single tokens fails with
     /// `LATE_CHUNKING_REQUIRED`.
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>>;
+
+    /// Returns for each question how near each text is to it in meaning. An embedder that gives no
+    /// vectors of single tokens compares the vectors of whole texts. Fails as `embed` does.
+    async fn compare(&self, questions: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
+        let asked = self.embed(questions, Kind::Query).await?;
+        let found = self.embed(texts, Kind::Passage).await?;
+        let likeness = |one: &Vec<f32>, other: &Vec<f32>| {
+            let whole = one.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            Likeness { whole, words: whole }
+        };
+        let row = |one| found.iter().map(|other| likeness(one, other)).collect();
+        Ok(asked.iter().map(row).collect())
+    }
 }
 
 /// A function that loads the model from a directory. The arguments are the directory, a name for

@@ -16,7 +16,7 @@ Examples:
   vctx tools --format openai-chat --strict
   vctx tools --format anthropic --dialect anthropic
 
-Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (the server's own ten tools), memgpt \
+Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (the server's own eleven tools), memgpt \
 (core_memory_append, conversation_search, …), anthropic (the tool `memory` for blocks, and the server's own tools for everything else). The \
 server accepts calls to the tools of every dialect: vctx tool NAME";
 

@@ -170,6 +170,52 @@ impl Bert {
         self.pooled(&tokens, spans, between)
     }
 
+    /// Returns for each question the two numbers of its likeness with each text, one after the
+    /// other: the cosine of the mean states, and the mean over the question's tokens of the
+    /// greatest cosine with a token of the text. Of a long text, the first window counts.
+    pub(super) fn compare(
+        &self,
+        questions: &[String],
+        texts: &[String],
+        between: &mut dyn FnMut(),
+    ) -> Result<Vec<Vec<f32>>> {
+        let asked = self.token_states(questions, between)?;
+        let found = self.token_states(texts, between)?;
+        let row = |one: &TokenStates| {
+            found.iter().flat_map(|other| one.likeness(other, self.dimension())).collect()
+        };
+        Ok(asked.iter().map(row).collect())
+    }
+
+    /// Returns the states of the tokens of each text's first window, and their mean.
+    fn token_states(
+        &self,
+        texts: &[String],
+        between: &mut dyn FnMut(),
+    ) -> Result<Vec<TokenStates>> {
+        let mut all = vec![TokenStates::default(); texts.len()];
+        let mut windows = Vec::with_capacity(texts.len());
+        for (at, text) in texts.iter().enumerate() {
+            let mut ids = self.tokens(text)?.ids;
+            ids.truncate(self.inner_tokens());
+            windows.push((at, self.marked(&ids)));
+        }
+        windows.sort_by_key(|(_, ids)| ids.len());
+        let mut rest = &windows[..];
+        while !rest.is_empty() {
+            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(|(_, ids)| ids.len())));
+            let ids: Vec<&[u32]> = batch.iter().map(|(_, ids)| &ids[..]).collect();
+            for ((at, ids), states) in batch.iter().zip(self.states(&ids)?) {
+                let states = &states[..ids.len() * self.dimension()];
+                let own = self.marks.before.len()..ids.len() - self.marks.behind.len();
+                all[*at] = TokenStates::of(states, own, self.dimension());
+            }
+            rest = tail;
+            between();
+        }
+        Ok(all)
+    }
+
     fn pooled(
         &self,
         tokens: &Tokens,
@@ -269,6 +315,45 @@ impl Bert {
         };
         let states = run().map_err(failed)?;
         Ok(states.chunks(longest * self.dimension()).map(<[f32]>::to_vec).collect())
+    }
+}
+
+/// The states of a text's tokens, each scaled to length 1.
+#[derive(Clone, Default)]
+struct TokenStates {
+    /// Mean of all states, including those of special tokens.
+    mean: Vec<f32>,
+    /// States of the text's own tokens, one after the other.
+    own: Vec<f32>,
+}
+
+impl TokenStates {
+    /// `own` has the places of the text's own tokens among all states.
+    fn of(states: &[f32], own: Range<usize>, dimension: usize) -> Self {
+        let mut mean = Pool::new(1, dimension);
+        states.chunks_exact(dimension).for_each(|state| mean.add(0, state, 1.0));
+        let unit = |state: &[f32]| {
+            let mut pool = Pool::new(1, dimension);
+            pool.add(0, state, 1.0);
+            pool.unit().concat()
+        };
+        let own = &states[own.start * dimension..own.end * dimension];
+        Self {
+            mean: mean.unit().concat(),
+            own: own.chunks_exact(dimension).flat_map(unit).collect(),
+        }
+    }
+
+    fn likeness(&self, text: &Self, dimension: usize) -> [f32; 2] {
+        let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let whole = product(&self.mean, &text.mean);
+        let greatest = |state: &[f32]| {
+            text.own.chunks_exact(dimension).map(|other| product(state, other)).fold(0.0, f32::max)
+        };
+        let tokens = self.own.chunks_exact(dimension);
+        let count = tokens.len();
+        let sum: f32 = tokens.map(greatest).sum();
+        [whole, if count == 0 { whole } else { sum / count as f32 }]
     }
 }
 

@@ -18,6 +18,7 @@ use vctx_base::embedder::{Embedder, Kind};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::memory::Fingerprint;
+use vctx_core::search::Likeness;
 
 /// Maximum number of calls that wait for the local model.
 const EMBED_WAITING_MAX: usize = 64;
@@ -41,6 +42,8 @@ struct Job {
 enum Work {
     Texts(Vec<String>, Kind),
     Spans(String, Vec<Range<usize>>),
+    /// Questions and texts to compare; the answer has two numbers for each pair.
+    Comparison(Vec<String>, Vec<String>),
 }
 
 impl LocalEmbedder {
@@ -95,6 +98,13 @@ impl Embedder for LocalEmbedder {
         let work = Work::Spans(document.to_owned(), spans.to_vec());
         self.ask(work, Duration::from_millis(MODEL_MS_MAX)).await
     }
+
+    async fn compare(&self, questions: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
+        let work = Work::Comparison(questions.to_vec(), texts.to_vec());
+        let rows = self.ask(work, Duration::from_millis(MODEL_MS_MAX)).await?;
+        let pair = |two: &[f32]| Likeness { whole: two[0].into(), words: two[1].into() };
+        Ok(rows.iter().map(|row| row.chunks_exact(2).map(pair).collect()).collect())
+    }
 }
 
 /// State of the model's thread: the model, the incoming calls, and the calls that wait until the
@@ -130,6 +140,7 @@ impl Worker {
         let made = match &work {
             Work::Texts(texts, _) => bert.embed(texts, &mut between),
             Work::Spans(document, spans) => bert.embed_spans(document, spans, &mut between),
+            Work::Comparison(questions, texts) => bert.compare(questions, texts, &mut between),
         };
         // If the caller no longer waits for the vectors, `send` fails; this error is ignored.
         let _ = answer.send(made);

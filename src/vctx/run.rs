@@ -63,7 +63,7 @@ First steps:
   vctx serve                                 start the server (nothing to configure)
   vctx agent create ada --window 32768       make an agent
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
-  vctx tools                                 the ten tools; `vctx tool --help` has an example of each
+  vctx tools                                 the eleven tools; `vctx tool --help` has an example of each
   vctx state --agent ada                     how full the window is
   vctx chat ada                              talk with it, where a chat model is configured
   vctx verify --agent ada                    prove that nothing was lost or changed

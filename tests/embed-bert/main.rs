@@ -141,3 +141,23 @@ async fn a_question_overtakes_a_long_document() {
     assert!(!long.is_finished(), "the question waited for the document");
     assert!(long.await.unwrap().is_ok());
 }
+
+#[tokio::test]
+async fn texts_are_compared_by_their_vectors_and_by_their_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let embedder = opened(write(directory.path(), json!({}))).unwrap();
+    let texts = ["The boat sails to Lisbon.", "The boat", ""].map(str::to_owned);
+    let question = "The boat sails to Lisbon.".to_owned();
+    let rows = embedder.compare(std::slice::from_ref(&question), &texts).await.unwrap();
+    let (asked, others) = (one(&*embedder, &question).await, &rows[0]);
+    assert_eq!((rows.len(), others.len()), (1, 3));
+    for (text, likeness) in texts.iter().zip(others) {
+        let own = one(&*embedder, text).await;
+        let cosine: f32 = asked.iter().zip(&own).map(|(a, b)| a * b).sum();
+        assert!((likeness.whole - f64::from(cosine)).abs() < 1e-4, "{text}: {likeness:?} {cosine}");
+    }
+    // The same text has the same words, and a part of it only some of them.
+    assert!((others[0].words - 1.0).abs() < 1e-4, "{others:?}");
+    assert!(others[1].words < others[0].words, "{others:?}");
+    assert_eq!(others[2].words, 0.0, "a text without a word is near to nothing");
+}

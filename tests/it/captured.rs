@@ -112,6 +112,7 @@ async fn every_tool_can_be_captured_and_a_search_brings_no_copies() {
         ("ingest_archival", json!({"doc_id": "t.md", "chunks": ["Ebb.", "Flood."]}), "2 passages"),
         ("search_archival", json!({"query_text": "ebb"}), "] Ebb."),
         ("trace_memory", json!({"from": "agent"}), "blue boat lies"),
+        ("build_context", json!({"question": "Where is the blue boat?"}), "lies at pier four"),
         ("append_fifo", json!({"message": "Hello.", "role": "assistant"}), "Done."),
         ("record_heartbeat", json!({"state": "continue"}), "Go on."),
     ];

@@ -126,7 +126,7 @@ async fn few_descriptors_keep_nobody_out_for_good() {
     }
 }
 
-/// Waits until the server has closed so many connections of clients that are gone that
+/// Waits until the server has closed enough connections of clients that are gone, so that
 /// `vctx verify` gets an answer.
 async fn until_verify_answers(home: &Home) {
     let socket = home.path("vctx.sock");

@@ -223,6 +223,7 @@ async fn the_server_describes_itself_and_its_agents() {
         "ingest_archival",
         "record_heartbeat",
         "trace_memory",
+        "build_context",
     ];
     assert_eq!(names, wanted);
     for tool in &tools {

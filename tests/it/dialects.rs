@@ -264,6 +264,7 @@ async fn nulls_of_strict_calls_are_taken_for_left_out() {
         ),
         ("record_heartbeat", json!({"state": {"status": "yield", "note": null}})),
         ("trace_memory", json!({"from": "agent"})),
+        ("build_context", json!({"question": "Where is pier four?"})),
         ("evict_fifo", json!({})),
     ] {
         let schema = listed["tools"]

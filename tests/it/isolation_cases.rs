@@ -500,6 +500,10 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
             found(json!({"from": "agent", "limit": 40, "page_token": names.trace_token})),
             loose(any(json!({"from": "agent", "page_token": names.recall_token}))),
         ],
+        // A context for the word has only the caller's own texts.
+        "build_context" => vec![loose(any(
+            json!({"question": format!("What about {}?", names.word), "explain": true}),
+        ))],
         "record_heartbeat" => vec![
             any(json!({"state": {"status": "continue", "note": "page-1"}})),
             any(json!({"state": "yield"})),

@@ -129,6 +129,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("search_archival", json!({"query_vector": [1.0, 0.0], "limit": 2})),
         ("trace_memory", json!({"from": "agent", "depth": 3, "limit": 40})),
         ("trace_memory", json!({"from": "1"})),
+        ("build_context", json!({"question": "Where does the blue boat lie?"})),
         ("record_heartbeat", json!({"state": "continue"})),
         ("record_heartbeat", json!({"state": "yield"})),
     ]

@@ -128,6 +128,10 @@ async fn no_door_shows_any_part_of_a_text_in_quarantine() {
         ("trace_memory", json!({"from": "1"})),
         ("trace_memory", json!({"from": "2"})),
         ("trace_memory", json!({"from": "3"})),
+        (
+            "build_context",
+            json!({"question": "What is the history of the berth?", "explain": true}),
+        ),
         ("evict_fifo", json!({"target_tokens": 0})),
     ] {
         let told = ada.tool(tool, &arguments, &key(), "*").await;

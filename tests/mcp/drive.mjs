@@ -20,6 +20,7 @@ const ARGUMENTS = {
   ingest_archival: { doc_id: "boat.md", chunks: ["The boat lies in the harbour. ", "It is blue."] },
   record_heartbeat: { state: "continue" },
   trace_memory: { from: "agent" },
+  build_context: { question: "Where does the boat lie?" },
 };
 
 function check(condition, what) {

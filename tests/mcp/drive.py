@@ -29,6 +29,7 @@ ARGUMENTS = {
     "ingest_archival": {"doc_id": "boat.md", "chunks": ["The boat lies in the harbour. ", "It is blue."]},
     "record_heartbeat": {"state": "continue"},
     "trace_memory": {"from": "agent"},
+    "build_context": {"question": "Where does the boat lie?"},
 }
 
 # Newest protocol version of each lifecycle (with and without `initialize`).

@@ -650,11 +650,11 @@ export class Agent {
    * What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest message of the
    * user. `text` is the context, `messages` the prompt with it, `pack` names it for `recordPrompt`.
    * @param {string} [question]
-   * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, depth?: "auto" | "once" | "deep", explain?: boolean }} [how]
+   * @param {{ documents?: { text: string, id?: string }[], tokensMax?: number, slots?: { system?: number, history?: number, summary?: number, documents?: number, reserve?: number }, depth?: "auto" | "once" | "deep", explain?: boolean }} [how]
    * @returns {Promise<t.Json>}
    */
-  buildContext(question, { documents, tokensMax, depth, explain } = {}) {
-    const body = { question, documents, tokens_max: tokensMax, depth, explain };
+  buildContext(question, { documents, tokensMax, slots, depth, explain } = {}) {
+    const body = { question, documents, tokens_max: tokensMax, slots, depth, explain };
     return this.#client.json("POST", `${this.#path}/context`, body);
   }
 

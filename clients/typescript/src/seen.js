@@ -10,6 +10,7 @@ export const BUILDS_ON_NOTHING = new Set([
   "search_archival",
   "record_heartbeat",
   "trace_memory",
+  "build_context",
   "conversation_search",
   "conversation_search_date",
   "archival_memory_insert",

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::candidate::Candidate;
 use super::intent::SubQuestion;
-use crate::search::{PartScore, content_words, part_scores_of};
+use crate::search::{Likeness, PartScore, content_words, part_scores_of};
 
 /// Grade from which a candidate is shown.
 pub const GRADE_MIN: f64 = 0.35;
@@ -23,6 +23,15 @@ const ENTITIES: f64 = 1.5;
 const TOPIC: f64 = 1.5;
 const RANK: f64 = 1.5;
 const HALF: f64 = 4.2;
+
+/// Weight of the meaning in a grade, and the meaning that leaves a grade as it is.
+const MEANING: f64 = 4.0;
+const MEANING_HALF: f64 = 0.5;
+
+/// Returns one number for a likeness.
+pub(super) fn meaning(likeness: Likeness) -> f64 {
+    f64::midpoint(likeness.whole, likeness.words).clamp(0.0, 1.0)
+}
 
 /// How well a candidate answers a part of the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -47,12 +56,23 @@ pub struct Grade {
     pub topic: f64,
     /// BM25 of the candidate relative to the sum of the words' weights.
     pub bm25: f64,
+    /// How near in meaning the candidate's best unit is, from 0 to 1; 0 without a model.
+    pub meaning: f64,
 }
 
 impl Grade {
     /// Whether the candidate answers the part.
     pub fn is_correct(&self) -> bool {
         self.grade >= GRADE_CORRECT
+    }
+
+    /// Returns the grade of a candidate whose best unit has the given likeness.
+    #[must_use]
+    pub fn with_meaning(self, likeness: Likeness) -> Self {
+        let meaning = meaning(likeness);
+        let grade = self.grade.clamp(f64::EPSILON, 1.0 - f64::EPSILON);
+        let value = (grade / (1.0 - grade)).ln() + MEANING * (meaning - MEANING_HALF);
+        Self { grade: 1.0 / (1.0 + (-value).exp()), meaning, ..self }
     }
 }
 
@@ -146,6 +166,7 @@ fn grade_of(score: &PartScore, entities: Option<f64>, rank: f64) -> Grade {
         together: score.together,
         topic: score.topic,
         bm25: score.bm25,
+        meaning: 0.0,
     }
 }
 

@@ -21,7 +21,7 @@ mod steps;
 pub use bridge::{Bridge, apart, bridges, is_identifier};
 pub use candidate::Candidate;
 pub use check::{WindowText, answered, answered_better, keep_statements};
-pub use condense::{Unit, units};
+pub use condense::{Unit, Units};
 pub use grade::{GRADE_MIN, Grade, graded, graded_all, is_held};
 pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};
 pub use look::{MessageView, Pool, plan, plan_further};

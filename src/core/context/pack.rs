@@ -21,6 +21,8 @@ const GAP_TOKENS: u64 = 2;
 /// Fewest tokens that are filled with a part of a unit, and the maximum number of such parts.
 const CUT_TOKENS_MIN: u64 = 5;
 const CUTS_MAX: usize = 3;
+/// Maximum number of choices with fewer tokens, if a context becomes too long.
+const CHOICES_MAX: usize = 3;
 /// Value of any word in a part of a unit, relative to the words of the question.
 const FILL_VALUE: f64 = 0.01;
 /// Text between two units that are not neighbours.
@@ -121,14 +123,23 @@ pub fn pack(
     limits: PackLimits,
     counter: &dyn TokenCounter,
 ) -> Pack {
-    let mut chosen = chosen(parts, candidates, units, limits, counter);
-    loop {
-        let packed = rendered(candidates, &chosen, limits, counter);
-        // The sum of the parts' costs is an estimate; the text as a whole decides.
-        if packed.tokens <= limits.tokens_max || chosen.is_empty() {
+    let mut picked = chosen(parts, candidates, units, limits, counter);
+    // The sum of the parts' costs is an estimate; the text as a whole decides.
+    let mut tokens_max = limits.tokens_max;
+    for _ in 0..CHOICES_MAX {
+        let packed = rendered(candidates, &picked, limits, counter);
+        if packed.tokens <= limits.tokens_max {
             return packed;
         }
-        chosen.pop();
+        tokens_max = tokens_max.saturating_sub(packed.tokens - limits.tokens_max);
+        picked = chosen(parts, candidates, units, PackLimits { tokens_max, ..limits }, counter);
+    }
+    loop {
+        let packed = rendered(candidates, &picked, limits, counter);
+        if packed.tokens <= limits.tokens_max || picked.is_empty() {
+            return packed;
+        }
+        picked.pop();
     }
 }
 
@@ -382,7 +393,8 @@ fn fates(candidates: &[Candidate], shown: &BTreeMap<usize, Vec<&Unit>>) -> Vec<F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{QuestionIntent, graded, units};
+    use crate::context::condense::units;
+    use crate::context::{QuestionIntent, graded};
     use crate::memory::Encoding;
     use crate::text::Tiktoken;
 

@@ -10,7 +10,7 @@ use crate::tools::{Access, Output, Tool};
 /// A dialect: a set of names for this server's tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// The ten tools of this server under their own names.
+    /// The eleven tools of this server under their own names.
     #[default]
     Vctx,
     /// The tools of MemGPT and of MemGPT's successor Letta.

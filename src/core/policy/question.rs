@@ -17,7 +17,8 @@ use crate::memory::message::Message;
 use crate::memory::page::Page;
 use crate::memory::schedule::Schedule;
 use crate::search::{
-    Entries, Look, LookFound, NearQuery, NearResult, RecallList, RecallQuery, WordQuery, WordResult,
+    Entries, Likeness, Look, LookFound, NearQuery, NearResult, RecallList, RecallQuery, WordQuery,
+    WordResult,
 };
 use crate::trust::{Trace, TraceQuery, Vertex, VertexId};
 
@@ -171,6 +172,13 @@ pub enum Question {
         /// Fingerprint of the model that computes the vector.
         with: Fingerprint,
     },
+    /// How near in meaning texts are to questions, by the configured embedder.
+    Compare {
+        /// The questions.
+        questions: Vec<String>,
+        /// The texts.
+        texts: Vec<String>,
+    },
     /// Vectors of texts that the configured embedder computes one by one, without the context of a
     /// document.
     EmbedAlone {
@@ -237,6 +245,7 @@ impl Question {
             | Self::EmbedQuery { .. }
             | Self::Embed { .. }
             | Self::EmbedAlone { .. }
+            | Self::Compare { .. }
             | Self::EmbedNext { .. }
             | Self::KeepPart(_) => false,
         }
@@ -408,6 +417,8 @@ answers! {
     /// While a reindex runs: fingerprint and vectors under the next vector setting; no vectors if
     /// the embedder failed.
     lasting next_embeddings: (Fingerprint, Vec<Vec<f64>>);
+    /// For each question, how near each text is to it; empty if the embedder failed.
+    lasting likeness: Vec<Vec<Likeness>>;
     /// Vectors of texts embedded one by one; empty if the embedder failed.
     lasting alone: Vec<Vec<f64>>;
     /// Name of a component, for example `embedder`, that failed without making the call fail; the

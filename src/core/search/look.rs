@@ -8,6 +8,17 @@ use crate::memory::message::Message;
 pub const LOOKS_MAX: usize = 14;
 /// Maximum number of results of a look that become candidates.
 pub const LOOK_ROWS: usize = 25;
+/// How near in meaning a text is to a question, by an embedding model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Likeness {
+    /// Cosine of the vectors of question and text.
+    pub whole: f64,
+    /// Mean over the question's tokens of the greatest cosine with a token of the text (late
+    /// interaction, as in ColBERT by Khattab and Zaharia 2020). Equal to `whole` if the model gives
+    /// no vectors of single tokens.
+    pub words: f64,
+}
+
 /// A look into one store of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {

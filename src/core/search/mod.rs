@@ -23,7 +23,7 @@ pub use archive_words::{WordQuery, words_of_question};
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use look::{LOOK_ROWS, LOOKS_MAX, Look, LookFound};
+pub use look::{LOOK_ROWS, LOOKS_MAX, Likeness, Look, LookFound};
 pub use nearest::{
     Conditions, LookCounts, NearPlan, NearQuery, NearResult, NearRows, first_plan, wider_plan,
 };
@@ -33,7 +33,8 @@ pub use passage::passages;
 pub(crate) use query::phrases_of;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
 pub(crate) use rank::{
-    PartScore, content_words, part_scores, part_scores_of, turn_values, word_values,
+    PartScore, content_words, part_scores, part_scores_of, turn_values, with_neighbours,
+    word_values,
 };
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{

@@ -177,7 +177,7 @@ fn is_list_marker(word: &str) -> bool {
 }
 
 /// Whether a word ends its sentence, given the next word.
-fn ends_sentence(word: &str, next: Option<&str>) -> bool {
+pub(crate) fn ends_sentence(word: &str, next: Option<&str>) -> bool {
     let bare = word.trim_end_matches(|c: char| "\"')]”’»".contains(c) || is_picture(c));
     if !bare.ends_with(ENDS) {
         return false;

@@ -16,6 +16,7 @@ mod selection;
 mod superseded;
 mod tiktoken;
 
+pub(crate) use clauses::ends_sentence;
 pub use composed::composed;
 pub use dated::may_write;
 pub use near::nearest;

@@ -1,5 +1,5 @@
-//! Command that builds a context for a question: what the memory and given documents say about it,
-//! in a bounded number of tokens. It changes nothing of the memory.
+//! `build_context`: builds a context for a question: what the memory and given documents say about
+//! it, in a bounded number of tokens. It changes nothing of the memory.
 
 use std::collections::HashSet;
 
@@ -7,30 +7,29 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::spec::{Access, Command, Spec};
+use super::context_told::{content_of, ratio, sections};
+use super::spec::{Access, Arguments, Card, Command, Spec};
+use super::told;
 use crate::context::{
-    Candidate, GRADE_MIN, Grade, MessageView, Pack, PackItem, PackLimits, Pool, QuestionIntent,
-    Steps, SubQuestion, Task, WindowText, answered, answered_better, apart, bridges, graded_all,
-    is_held, is_identifier, keep_statements, pack, plan, plan_further, units,
+    Candidate, GRADE_MIN, Grade, MessageView, PackLimits, Pool, QuestionIntent, Steps, SubQuestion,
+    Task, Units, WindowText, answered, answered_better, apart, bridges, graded_all, is_held,
+    is_identifier, keep_statements, pack, plan, plan_further,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
-    CONTEXT_DOCUMENTS_MAX, CONTEXT_PERCENT, CONTEXT_QUESTION_BYTES_MAX, CONTEXT_RESERVE_PERCENT,
-    DOC_ID_BYTES_MAX, WINDOW_TOKENS_MAX,
+    CONTEXT_DOCUMENTS_MAX, CONTEXT_PERCENT, CONTEXT_QUESTION_BYTES_MAX, DOC_ID_BYTES_MAX,
+    WINDOW_TOKENS_MAX,
 };
 use crate::memory::core::Core;
 use crate::memory::local_time::zone_of;
 use crate::memory::message::{Message, Role};
-use crate::memory::pack::{ContextPack, Fate, LeftOut, Origin, PackContent, ShownItem, speaker};
-use crate::memory::page::plain;
-use crate::memory::tokens::TokenCounter;
+use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
 use crate::search::LookFound;
+use crate::text::lexical;
 use crate::trust::TaintReport;
-use crate::window::{assemble, context_cost, shown_context, tokens};
+use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
 
-/// Number of candidates that were left out that an answer with `explain` names.
-const LEFT_OUT_MAX: usize = 40;
 /// Maximum number of rounds of looks; a call may ask 16 questions.
 const ROUNDS_MAX: usize = 9;
 /// Number of rounds after which names are followed, by default and for a deep build.
@@ -38,15 +37,17 @@ const NAME_ROUNDS: usize = 1;
 const NAME_ROUNDS_DEEP: usize = 3;
 /// Maximum number of questions, further ones included.
 const PARTS_MAX: usize = 16;
-/// Steps into which a grade is rounded in an answer.
-const GRADE_UNITS: f64 = 1_000.0;
+/// Fields of the answer to a tool call without `explain`.
+const TOLD_TO_MODELS: [&str; 6] =
+    ["found", "text", "tokens_used", "tokens_max", "pack", "degraded"];
 
-/// Body of `POST /v1/agents/{agent}/context`.
+/// Arguments of `build_context`, and body of `POST /v1/agents/{agent}/context`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuildContext {
     /// What the context is for. By default, it is for the newest message of the user.
     #[serde(default)]
+    #[schemars(extend("x-model" = ""))]
     pub question: Option<String>,
     /// Texts to choose from in addition to the memory.
     #[serde(default)]
@@ -56,6 +57,10 @@ pub struct BuildContext {
     #[serde(default)]
     #[schemars(range(min = 1, max = WINDOW_TOKENS_MAX))]
     pub tokens_max: Option<u64>,
+    /// Shares of the window in percent, together 100. With them, the context also gets what the
+    /// window's sections leave of their shares.
+    #[serde(default)]
+    pub slots: Option<Slots>,
     /// How far the memory is looked into.
     #[serde(default)]
     pub depth: Depth,
@@ -68,6 +73,9 @@ pub struct BuildContext {
     /// Number of tokens of the window that are free for the context's message, if the caller knows.
     #[serde(skip)]
     pub room: Option<u64>,
+    /// Whether the answer has the messages of a prompt with this context, too.
+    #[serde(skip)]
+    pub with_messages: bool,
 }
 
 /// How far the memory is looked into.
@@ -115,9 +123,25 @@ pub struct GivenText {
     pub text: String,
 }
 
-impl BuildContext {
-    /// Checks the rules for arguments that their types do not express.
-    pub fn checked(self) -> Result<Self> {
+impl Arguments for BuildContext {
+    const CARD: Card = Card {
+        title: "Look everything up",
+        description: "Get all that memory and archive say about a question, chosen and in order.",
+        example: r#"{"question": "When does Ada leave for Lisbon?"}"#,
+        result: &[
+            ("found", "boolean", "whether anything was found"),
+            ("text", "string", "what was found, for the model"),
+            ("tokens_used", "integer", "tokens of the text"),
+            ("tokens_max", "integer", "tokens that the text could have taken"),
+            ("pack", "string?", "digest of the context pack, which keeps what was shown and why"),
+        ],
+        idempotent: true,
+        on_request: true,
+        told: told::context,
+        ..Card::NEW
+    };
+
+    fn checked(self) -> Result<Self> {
         if let Some(question) = &self.question {
             if question.trim().is_empty() {
                 return Err(Error::argument(
@@ -150,12 +174,17 @@ impl BuildContext {
                 return Err(Error::argument(&field("id"), text));
             }
         }
+        if let Some(slots) = self.slots {
+            slots.checked()?;
+        }
         if self.tokens_max.is_some_and(|most| !(1..=WINDOW_TOKENS_MAX).contains(&most)) {
             return Err(Error::argument("tokens_max", format!("use 1 to {WINDOW_TOKENS_MAX}")));
         }
         Ok(self)
     }
+}
 
+impl BuildContext {
     /// Returns the question, and the position of the message that asks it.
     fn question<'a>(&'a self, queue: &'a [Message]) -> Result<(&'a str, Option<u64>)> {
         if let Some(question) = &self.question {
@@ -171,12 +200,19 @@ impl BuildContext {
     /// Returns the maximum number of tokens of the context's text.
     fn ceiling(&self, ctx: &Ctx<'_>) -> u64 {
         let (core, counter) = (ctx.core, ctx.around.counter);
-        let window = core.token_budget.max;
+        let (window, now) = (core.token_budget.max, tokens(core));
         let frame = context_cost(counter, core.form, "");
-        let reserve = window * CONTEXT_RESERVE_PERCENT / 100;
-        let free = window.saturating_sub(tokens(core).occupancy + reserve);
+        let slots = self.slots.unwrap_or_default();
+        let free = window.saturating_sub(now.occupancy + window * slots.reserve / 100);
         let room = self.room.unwrap_or(free).saturating_sub(frame);
-        room.min(self.tokens_max.unwrap_or(window * CONTEXT_PERCENT / 100))
+        let most = match (self.slots, self.tokens_max) {
+            (None, own) => own.unwrap_or(window * CONTEXT_PERCENT / 100),
+            (Some(slots), own) => {
+                let slot = slots.context_tokens_max(window, &now).saturating_sub(frame);
+                own.map_or(slot, |own| own.min(slot))
+            }
+        };
+        room.min(most)
     }
 }
 
@@ -203,22 +239,20 @@ pub struct BuiltContext {
 }
 
 impl Command for BuildContext {
-    const SPEC: Spec = Spec::command("build_context", Access::Read);
+    const SPEC: Spec = Spec::tool("build_context", Access::Read);
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
-        let built = self.build(ctx)?;
-        let mut result = built.told;
-        let mut core = ctx.core.clone();
+        let mut built = self.build(ctx)?;
+        let mut result = std::mem::take(&mut built.told);
         if let Some(pack) = &built.pack {
-            let (counter, form) = (ctx.around.counter, core.form);
-            let shown = shown_context(counter, form, pack, built.question_seq, built.text);
-            core.context.get_or_insert_default().shown = Some(shown);
             result.insert("pack".into(), pack.digest.as_str().into());
         }
-        let window = assemble(&core, ctx.queue()?);
-        result.insert("messages".into(), Value::Array(window.messages));
-        result.insert("manifest".into(), window.manifest);
-        result.insert("context_digest".into(), window.context_digest.into());
+        if self.with_messages {
+            result.extend(messages_with(ctx, &built)?);
+        } else if !self.explain {
+            // A model pays for every field.
+            result.retain(|name, _| TOLD_TO_MODELS.contains(&name.as_str()));
+        }
         Ok(match built.pack {
             Some(pack) => Step::Keep(result, Box::new(pack)),
             None => Step::Read(result),
@@ -240,11 +274,15 @@ impl BuildContext {
             _ => self.open_parts(ctx.core, queue, question_seq, &intent),
         };
         steps.note("check", json!({"open": parts.len()}));
-        let gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
+        let mut gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
+        let units = compared(ctx, &mut gathered, &mut steps)?;
         let is_open = !gathered.parts.is_empty();
         let told_grades = gathered.grades.clone();
-        let gathered = if self.documents.is_empty() { held(gathered) } else { gathered };
+        let all = (0..gathered.parts.len()).collect();
+        let kept = if self.documents.is_empty() { held(&gathered) } else { all };
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
+        let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
+        let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
         settle(&mut candidates, &grades);
         let best = |at: usize| {
             let of = told_grades.iter().map(|grades| grades[at]);
@@ -257,7 +295,7 @@ impl BuildContext {
         let limits = PackLimits { tokens_max: self.ceiling(ctx), tells_nothing };
         let may_show = |at: usize| candidates[at].fate.is_none();
         let asked = only(&parts);
-        let units = units(&asked, &candidates, &grades, &may_show);
+        let units = units.valued(&kept, &grades, &may_show);
         steps.note("condense", json!({"units": units.len()}));
         let mut packed = pack(&asked, &candidates, &units, limits, ctx.around.counter);
         packed.number_parts(|at| parts[at].0);
@@ -331,7 +369,13 @@ impl BuildContext {
             let number = (at + 1).to_string();
             pool.add_document(given.id.as_deref().unwrap_or(&number), &given.text);
         }
-        let names: Vec<(usize, SubQuestion)> = parts
+        // Given documents are all there; there is nothing to look for in a further round.
+        let depth = match self.depth {
+            Depth::Auto if !self.documents.is_empty() => Depth::Once,
+            depth => depth,
+        };
+        let looked_apart = if depth == Depth::Once { &[][..] } else { &parts[..] };
+        let names: Vec<(usize, SubQuestion)> = looked_apart
             .iter()
             .flat_map(|(number, part)| apart(part).into_iter().map(|one| (*number, one)))
             .collect();
@@ -339,7 +383,7 @@ impl BuildContext {
         parts.extend(names);
         let (mut asked, mut looked) = (HashSet::new(), 0);
         let mut looks = plan(question, &only(&parts), has_archive);
-        for round in 0..self.depth.rounds() {
+        for round in 0..depth.rounds() {
             steps.note("plan", json!({"round": round, "looks": looks.len()}));
             if !looks.is_empty() {
                 let found = ctx.answers.look_round(round, || Question::Looks { looks })?;
@@ -362,7 +406,7 @@ impl BuildContext {
                 (parts, grades) = all.filter(|((number, _), _)| !answered.contains(number)).unzip();
             }
             let open = only(&parts);
-            let follows_names = self.depth.follows_names(round);
+            let follows_names = depth.follows_names(round);
             let further = match parts.len() < PARTS_MAX {
                 true => bridges(&open, &pool.candidates, &grades, follows_names, &mut asked),
                 false => Vec::new(),
@@ -408,10 +452,47 @@ impl BuildContext {
     }
 }
 
-/// Leaves out the parts of a question on which the memory holds nothing, with the further questions
-/// that continue them.
-fn held(gathered: Gathered) -> Gathered {
+/// Returns the fields of an answer about the prompt with a context: its messages, their manifest
+/// and their digest.
+fn messages_with(ctx: &Ctx<'_>, built: &BuiltContext) -> Result<Map<String, Value>, Stop> {
+    let mut core = ctx.core.clone();
+    if let Some(pack) = &built.pack {
+        let (counter, form) = (ctx.around.counter, core.form);
+        let shown = shown_context(counter, form, pack, built.question_seq, built.text.clone());
+        core.context.get_or_insert_default().shown = Some(shown);
+    }
+    let window = assemble(&core, ctx.queue()?);
+    Ok(Map::from_iter([
+        ("messages".to_owned(), Value::Array(window.messages)),
+        ("manifest".to_owned(), window.manifest),
+        ("context_digest".to_owned(), window.context_digest.into()),
+    ]))
+}
+
+/// Reads the units of the candidates. With an embedding model, compares the most valuable ones with
+/// the parts of the question by meaning, and grades the candidates by it, too.
+fn compared(ctx: &Ctx<'_>, gathered: &mut Gathered, steps: &mut Steps) -> Result<Units, Stop> {
     let Gathered { parts, candidates, grades, degraded } = gathered;
+    let may_show = |at: usize| candidates[at].fate.is_none();
+    let mut units = Units::read(&only(parts), candidates, &may_show);
+    let chosen = units.to_compare(grades);
+    if chosen.is_empty() || lexical::makes(ctx.around.embedder) {
+        return Ok(units);
+    }
+    let likeness = ctx.answers.likeness(|| Question::Compare {
+        questions: parts.iter().map(|(_, part)| part.text.clone()).collect(),
+        texts: chosen.iter().map(|at| units.text(candidates, *at).to_owned()).collect(),
+    })?;
+    *degraded = degraded.or(ctx.answers.degraded);
+    steps.note("compare", json!({"units": if likeness.is_empty() { 0 } else { chosen.len() }}));
+    units.compare(chosen, likeness, grades);
+    Ok(units)
+}
+
+/// Returns the numbers of the parts of a question on which the memory holds something, with the
+/// further questions that continue them.
+fn held(gathered: &Gathered) -> Vec<usize> {
+    let Gathered { parts, candidates, grades, .. } = gathered;
     let shown: Vec<usize> =
         (0..candidates.len()).filter(|at| candidates[*at].fate.is_none()).collect();
     let is_named = |part: &SubQuestion| {
@@ -421,14 +502,12 @@ fn held(gathered: Gathered) -> Gathered {
     let is_held = |part: &SubQuestion, grades: &[Grade]| {
         is_held(part, shown.iter().map(|at| grades[*at])) || is_named(part)
     };
-    let all = parts.iter().zip(&grades);
+    let all = parts.iter().zip(grades);
     let held: HashSet<usize> = all
         .filter(|((_, part), grades)| is_held(part, grades))
         .map(|((number, _), _)| *number)
         .collect();
-    let all = parts.into_iter().zip(grades);
-    let (parts, grades) = all.filter(|((number, _), _)| held.contains(number)).unzip();
-    Gathered { parts, candidates, grades, degraded }
+    (0..parts.len()).filter(|at| held.contains(&parts[*at].0)).collect()
 }
 
 /// What a build gathered.
@@ -447,59 +526,6 @@ fn only(parts: &[(usize, SubQuestion)]) -> Vec<SubQuestion> {
     parts.iter().map(|(_, part)| part.clone()).collect()
 }
 
-/// Returns the content of the context's pack.
-fn content_of(
-    candidates: &[Candidate],
-    packed: &Pack,
-    question_seq: Option<u64>,
-    best: &dyn Fn(usize) -> Grade,
-) -> PackContent {
-    let item = |item: &PackItem| ShownItem {
-        origin: item.origin.clone(),
-        spans: item.spans.clone(),
-        part: item.part,
-        grade: grade(best(item.candidate).grade),
-        tokens: item.tokens,
-    };
-    PackContent {
-        question_seq,
-        tokens: packed.tokens,
-        pieces: packed.pieces.clone(),
-        items: packed.items().map(item).collect(),
-        left_out: left_out(candidates, packed, best),
-    }
-}
-
-/// Returns the sections of a context with their items.
-fn sections(packed: &Pack, items: &[ShownItem]) -> Value {
-    let (memory, documents) = items.split_at(packed.memory.len());
-    let of = |name: &str, texts: &[PackItem], items: &[ShownItem]| {
-        let item = |(text, item): (&PackItem, &ShownItem)| {
-            let mut told = json!(item);
-            told["text"] = text.text.as_str().into();
-            told
-        };
-        let tokens: u64 = items.iter().map(|item| item.tokens).sum();
-        let items: Vec<Value> = texts.iter().zip(items).map(item).collect();
-        json!({"name": name, "tokens": tokens, "items": items})
-    };
-    let all = [("memory", &packed.memory, memory), ("documents", &packed.documents, documents)];
-    let filled = all.into_iter().filter(|(_, _, items)| !items.is_empty());
-    filled.map(|(name, texts, items)| of(name, texts, items)).collect()
-}
-
-/// Returns the share of the shown texts' tokens that the context has, if it shows any.
-fn ratio(
-    candidates: &[Candidate],
-    packed: &Pack,
-    counter: &dyn TokenCounter,
-) -> Option<(String, Value)> {
-    let kept: u64 = packed.items().map(|item| item.tokens).sum();
-    let whole: u64 =
-        packed.items().map(|item| counter.count(&candidates[item.candidate].text)).sum();
-    (whole > 0).then(|| ("compression_ratio".to_owned(), grade(kept as f64 / whole as f64)))
-}
-
 /// Decides which candidates cannot be shown: poor ones, and repetitions of a text.
 fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
     let mut seen = HashSet::new();
@@ -516,27 +542,6 @@ fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
             candidate.fate = Some(Fate::Poor);
         }
     }
-}
-
-/// Lists the candidates that the context does not show, best first, without their texts.
-fn left_out(
-    candidates: &[Candidate],
-    packed: &Pack,
-    best: &dyn Fn(usize) -> Grade,
-) -> Vec<LeftOut> {
-    let hidden = |at: &usize| packed.fates[*at] != Fate::Shown;
-    let mut order: Vec<usize> = (0..candidates.len()).filter(hidden).collect();
-    order.sort_by(|a, b| best(*b).grade.total_cmp(&best(*a).grade));
-    let one = |at: usize| LeftOut {
-        origin: candidates[at].origin.clone(),
-        reason: packed.fates[at],
-        grade: grade(best(at).grade),
-    };
-    order.into_iter().take(LEFT_OUT_MAX).map(one).collect()
-}
-
-fn grade(value: f64) -> Value {
-    plain((value * GRADE_UNITS).round() / GRADE_UNITS)
 }
 
 fn zone(core: &Core) -> TimeZone {

@@ -11,6 +11,7 @@ mod branch_agent;
 mod build_context;
 mod bury_chain;
 mod compact;
+mod context_told;
 mod core_results;
 mod document_chunks;
 mod edit_core;
@@ -97,13 +98,13 @@ list! {
         ingest_archival::IngestArchival,
         record_heartbeat::RecordHeartbeat,
         trace_memory::TraceMemory,
+        build_context::BuildContext,
     }
     commands {
         append_messages::AppendMessages,
         post_event::PostEvent,
         patch_agent::PatchAgent,
         rename_agent::RenameAgent,
-        build_context::BuildContext,
         bury_chain::BuryChain,
         expire_recall::ExpireRecall,
         refine_summary::RefineSummary,

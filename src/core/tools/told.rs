@@ -105,6 +105,14 @@ fn recalled_line(one: &Value) -> String {
     format!("#{seq} {speaker}{place}{part}:{text}")
 }
 
+/// Returns the text of a context.
+pub(super) fn context(result: &Map<String, Value>) -> String {
+    match text(result, "text") {
+        "" => "Nothing was found.".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
 /// Returns the texts of passages: `[handle] text` for each, with the day if the passage has one.
 /// The handle names the passage in `cites` and in `trace_memory`.
 pub(super) fn passages(result: &Map<String, Value>) -> String {

@@ -9,6 +9,7 @@ pub(crate) mod notices;
 mod pins;
 mod queue;
 mod section;
+mod slots;
 mod strict;
 mod summary;
 mod system;
@@ -27,6 +28,7 @@ pub use pins::{check_pins, pinned_tokens_max};
 pub use queue::open_call;
 pub(crate) use section::Past;
 pub use section::{Gone, Spec};
+pub use slots::Slots;
 pub use summary::summary_cost;
 pub use working::count_block;
 

@@ -137,6 +137,13 @@ impl Executor {
                 answers.alone =
                     Some(embedding::alone(&self.kernel.embedders_of(core), &texts, &with).await?);
             }
+            Question::Compare { questions, texts } => {
+                let embedders = self.kernel.embedders_of(core);
+                let texts = self.for_embedder(texts);
+                let (likeness, failed) = embedding::compare(&embedders, &questions, &texts).await?;
+                answers.likeness = Some(likeness);
+                answers.degraded = answers.degraded.or(failed);
+            }
             Question::EmbedNext { document, spans, with } => {
                 let made =
                     embedding::next(&self.kernel.embedders_of(core), &document, &spans, &with)

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::executor::Executor;
 use crate::models::{Embedders, Kind};
@@ -12,6 +13,7 @@ use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
 use vctx_core::policy::Answers;
+use vctx_core::search::Likeness;
 
 /// Value of the answer's field `degraded` after a failure of the embedder.
 const EMBEDDER: &str = "embedder";
@@ -117,6 +119,37 @@ pub(super) async fn alone(
     }
 }
 
+/// Maximum time that a comparison by meaning takes, in milliseconds.
+const COMPARE_MS_MAX: u64 = 2_000;
+
+/// Returns for each question how near each text is to it in meaning, and the name of the component
+/// that failed, if any. If the embedder fails or takes too long, the list is empty.
+pub(super) async fn compare(
+    embedders: &Embedders,
+    questions: &[String],
+    texts: &[String],
+) -> Result<(Vec<Vec<Likeness>>, Option<&'static str>)> {
+    let begun = clock::now();
+    let limit = Duration::from_millis(COMPARE_MS_MAX);
+    let work = embedders.configured().compare(questions, texts);
+    let made = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let text = format!("the embedder took longer than {COMPARE_MS_MAX} ms");
+        Err(Error::new(Code::EmbedderUnavailable, text))
+    });
+    metrics::histogram!(metric::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
+    match made {
+        Ok(likeness) => {
+            works();
+            Ok((likeness, None))
+        }
+        Err(error) if error.code == Code::EmbedderUnavailable => {
+            failed("context", &error);
+            Ok((Vec::new(), Some(EMBEDDER)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Number of texts of a request that are embedded before other calls get their turn.
 const EMBED_SLICE_TEXTS: usize = 64;
 
@@ -124,6 +157,16 @@ impl Executor {
     /// Returns the fingerprint of the configured embedder.
     pub fn embedder(&self) -> &Fingerprint {
         self.kernel.embedders.fingerprint()
+    }
+
+    /// Returns texts of which those are empty that a server on another machine must not get, if the
+    /// embedder is on another machine.
+    pub(super) fn for_embedder(&self, mut texts: Vec<String>) -> Vec<String> {
+        if self.embeds_elsewhere() {
+            let withheld = |text: &&mut String| self.taint.withheld(text).is_some();
+            texts.iter_mut().filter(withheld).for_each(String::clear);
+        }
+        texts
     }
 
     /// Returns one vector for each text of a caller, made by the configured embedder. The texts

@@ -166,7 +166,13 @@ pub(super) async fn context(caller: Caller) -> Result<Value> {
 pub(super) async fn build_context(caller: Caller, body: Body) -> Result<Response> {
     let (arguments, _room) = object(body).await?;
     let built = called(&caller, arguments, |map| {
-        Ok(Call::from(decode_as::<BuildContext>(map)?.checked()?).into())
+        let call = Tool::BuildContext.decode(map)?;
+        Ok(match call {
+            Call::BuildContext(call) => {
+                Call::from(BuildContext { with_messages: true, ..*call }).into()
+            }
+            call => call.into(),
+        })
     });
     let mut answer = built.await?;
     let told = answer["result"].take();

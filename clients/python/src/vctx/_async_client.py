@@ -973,16 +973,18 @@ class AsyncAgent:
         *,
         documents: list[t.Json] | None = None,
         tokens_max: int | None = None,
+        slots: dict[str, int] | None = None,
         depth: Literal["auto", "once", "deep"] | None = None,
         explain: bool = False,
     ) -> t.Json:
         """What the memory and the given documents say about a question, in a bounded number of tokens; by default about the newest
-        message of the user. `text` is the context, `messages` the prompt with it, `pack` names it for `record_prompt`. Each document has a `text`, and an `id` if it is to be named."""
+        message of the user. `text` is the context, `messages` the prompt with it, `pack` names it for `record_prompt`. Each document has a `text`, and an `id` if it is to be named.
+        `slots` are shares of the window in percent (`system`, `history`, `summary`, `documents`, `reserve`), together 100."""
         body: t.Json = {
             "question": question,
             "documents": documents or [],
             "explain": explain,
-            **given(tokens_max=tokens_max, depth=depth),
+            **given(tokens_max=tokens_max, slots=slots, depth=depth),
         }
         return await self._client._json("POST", f"{self._path}/context", body)
 

@@ -17,6 +17,7 @@ BUILDS_ON_NOTHING = frozenset(
         "search_archival",
         "record_heartbeat",
         "trace_memory",
+        "build_context",
         "conversation_search",
         "conversation_search_date",
         "archival_memory_insert",

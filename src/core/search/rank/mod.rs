@@ -22,7 +22,9 @@ pub use entry::RecallEntry;
 pub(super) use equal::repeated;
 pub(super) use formula::PARTS;
 pub use formula::{part_names, relevance};
-pub(crate) use parts::{PartScore, part_scores, part_scores_of, turn_values, word_values};
+pub(crate) use parts::{
+    PartScore, part_scores, part_scores_of, turn_values, with_neighbours, word_values,
+};
 pub(crate) use question::content_words;
 pub(super) use question::without_names;
 pub(super) use related::{AskedWord, TextWord};

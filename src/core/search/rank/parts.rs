@@ -149,18 +149,24 @@ fn scores_in(
 /// Returns the values of the turns of one conversation. A turn counts by the turns around it, as
 /// the talk about a subject takes several turns, most of which do not name the subject.
 pub(crate) fn turn_values(scores: &[PartScore]) -> Vec<f64> {
+    let own: Vec<f64> = scores.iter().map(|score| score.bm25).collect();
+    with_neighbours(&own)
+}
+
+/// Returns for each turn of a conversation the mean of the values around it, the nearer the more.
+pub(crate) fn with_neighbours(own: &[f64]) -> Vec<f64> {
     let value = |at: usize| {
         let from = at.saturating_sub(TALK_REACH);
-        let to = (at + TALK_REACH + 1).min(scores.len());
+        let to = (at + TALK_REACH + 1).min(own.len());
         let (mut sum, mut all) = (0.0, 0.0);
-        for (other, score) in scores.iter().enumerate().take(to).skip(from) {
+        for (other, value) in own.iter().enumerate().take(to).skip(from) {
             let weight = (-TALK_DECAY * other.abs_diff(at) as f64).exp();
-            sum += weight * score.bm25;
+            sum += weight * value;
             all += weight;
         }
         sum / all
     };
-    (0..scores.len()).map(value).collect()
+    (0..own.len()).map(value).collect()
 }
 
 /// Returns the byte range of each word of a text, and the word's value for an answer: its weight if

@@ -1,0 +1,88 @@
+//! Tells what a context shows and what it leaves out, for the answer of a build and for the context
+//! pack.
+
+use serde_json::{Value, json};
+
+use crate::context::{Candidate, Grade, Pack, PackItem};
+use crate::memory::pack::{Fate, LeftOut, PackContent, ShownItem};
+use crate::memory::page::plain;
+use crate::memory::tokens::TokenCounter;
+
+/// Number of candidates that were left out that an answer with `explain` names.
+const LEFT_OUT_MAX: usize = 40;
+/// Steps into which a grade is rounded in an answer.
+const GRADE_UNITS: f64 = 1_000.0;
+
+/// Returns the content of the context's pack.
+pub(super) fn content_of(
+    candidates: &[Candidate],
+    packed: &Pack,
+    question_seq: Option<u64>,
+    best: &dyn Fn(usize) -> Grade,
+) -> PackContent {
+    let item = |item: &PackItem| ShownItem {
+        origin: item.origin.clone(),
+        spans: item.spans.clone(),
+        part: item.part,
+        grade: grade(best(item.candidate).grade),
+        tokens: item.tokens,
+    };
+    PackContent {
+        question_seq,
+        tokens: packed.tokens,
+        pieces: packed.pieces.clone(),
+        items: packed.items().map(item).collect(),
+        left_out: left_out(candidates, packed, best),
+    }
+}
+
+/// Returns the sections of a context with their items.
+pub(super) fn sections(packed: &Pack, items: &[ShownItem]) -> Value {
+    let (memory, documents) = items.split_at(packed.memory.len());
+    let of = |name: &str, texts: &[PackItem], items: &[ShownItem]| {
+        let item = |(text, item): (&PackItem, &ShownItem)| {
+            let mut told = json!(item);
+            told["text"] = text.text.as_str().into();
+            told
+        };
+        let tokens: u64 = items.iter().map(|item| item.tokens).sum();
+        let items: Vec<Value> = texts.iter().zip(items).map(item).collect();
+        json!({"name": name, "tokens": tokens, "items": items})
+    };
+    let all = [("memory", &packed.memory, memory), ("documents", &packed.documents, documents)];
+    let filled = all.into_iter().filter(|(_, _, items)| !items.is_empty());
+    filled.map(|(name, texts, items)| of(name, texts, items)).collect()
+}
+
+/// Returns the share of the shown texts' tokens that the context has, if it shows any.
+pub(super) fn ratio(
+    candidates: &[Candidate],
+    packed: &Pack,
+    counter: &dyn TokenCounter,
+) -> Option<(String, Value)> {
+    let kept: u64 = packed.items().map(|item| item.tokens).sum();
+    let whole: u64 =
+        packed.items().map(|item| counter.count(&candidates[item.candidate].text)).sum();
+    (whole > 0).then(|| ("compression_ratio".to_owned(), grade(kept as f64 / whole as f64)))
+}
+
+/// Lists the candidates that the context does not show, best first, without their texts.
+fn left_out(
+    candidates: &[Candidate],
+    packed: &Pack,
+    best: &dyn Fn(usize) -> Grade,
+) -> Vec<LeftOut> {
+    let hidden = |at: &usize| packed.fates[*at] != Fate::Shown;
+    let mut order: Vec<usize> = (0..candidates.len()).filter(hidden).collect();
+    order.sort_by(|a, b| best(*b).grade.total_cmp(&best(*a).grade));
+    let one = |at: usize| LeftOut {
+        origin: candidates[at].origin.clone(),
+        reason: packed.fates[at],
+        grade: grade(best(at).grade),
+    };
+    order.into_iter().take(LEFT_OUT_MAX).map(one).collect()
+}
+
+fn grade(value: f64) -> Value {
+    plain((value * GRADE_UNITS).round() / GRADE_UNITS)
+}
