@@ -348,7 +348,7 @@ async fn a_run_offers_five_tools_unless_it_is_told_otherwise() {
     let chat =
         ["store_core", "search_recall", "write_recall", "search_archival", "record_heartbeat"];
     assert_eq!(ask(Value::Null).await, chat);
-    assert_eq!(ask(json!(["all"])).await.len(), 10);
+    assert_eq!(ask(json!(["all"])).await.len(), 11);
     assert_eq!(ask(json!(["fetch_core"])).await, ["fetch_core"]);
     assert_eq!(ask(json!([])).await, Vec::<String>::new());
     let unknown = run(&stage.ada, &json!({"input": "x", "tools": ["fetch"]}), &key()).await;
@@ -379,10 +379,10 @@ async fn a_run_offers_five_tools_unless_it_is_told_otherwise() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_names_all_tools_or_those_of_its_dialect() {
     for (more, count) in [
-        (&[("VCTX_CHAT__TOOLS", "[all]")][..], 10),
+        (&[("VCTX_CHAT__TOOLS", "[all]")][..], 11),
         (&[("VCTX_CHAT__DIALECT", "memgpt")], 5),
         (&[("VCTX_CHAT__DIALECT", "anthropic")], 5),
-        (&[("VCTX_CHAT__DIALECT", "anthropic"), ("VCTX_CHAT__TOOLS", "[all]")], 9),
+        (&[("VCTX_CHAT__DIALECT", "anthropic"), ("VCTX_CHAT__TOOLS", "[all]")], 10),
     ] {
         let stage = Stage::new("echo", &[], 16_384, more).await;
         stage.run(&json!({"input": "Good morning."})).await;

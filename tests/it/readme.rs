@@ -284,5 +284,5 @@ async fn the_readme_calls_every_tool_by_curl() {
         };
         assert!(all.iter().any(called), "the README does not call {name}");
     }
-    assert_eq!(tools.len(), 10);
+    assert_eq!(tools.len(), 11);
 }

@@ -156,6 +156,7 @@ class Contract(unittest.TestCase):
         passage = ada.search_archival("when does the ferry leave", limit=1)["result"]["results"][0]
         self.assertEqual(passage["chunk_id"], "0001")
         ada.append_fifo("At ebb.", "assistant", cites=[passage["id"]])
+        self.assertIn("text", ada.call("build_context", {"question": "What does the passage say?"})["result"])
         traced = ada.trace_memory(passage["id"], follow=["cited_by"])["result"]["results"]
         self.assertEqual([row["text"] for row in traced], ["The ferry leaves at ebb.", "At ebb."])
         self.assertEqual(len(ada.trace(passage["id"], follow=["cited_by", "links"])["entries"]), 3)
@@ -399,6 +400,7 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             await ada.ingest_archival("tides.md", "High tide is at noon.")
             await ada.search_archival("tide")
             await ada.trace_memory("agent")
+            await ada.call("build_context", {"question": "When is high tide?"})
             await ada.trace("agent")
             self.assertEqual([row["doc_id"] async for row in ada.all_documents()], ["tides.md"])
             self.assertEqual((await ada.document("tides.md"))["chunks"], 1)

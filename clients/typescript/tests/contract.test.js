@@ -127,6 +127,7 @@ test("every path is driven", async () => {
   await ada.appendFifo("At ebb.", "assistant", { cites: [passage.id] });
   const traced = (await ada.traceMemory(passage.id, { follow: ["cited_by"] })).result.results;
   assert.deepEqual(traced.map((row) => row.text), ["The ferry leaves at ebb.", "At ebb."]);
+  assert.ok("text" in (await ada.call("build_context", { question: "What does the passage say?" })).result);
   assert.equal((await ada.trace(passage.id, { follow: ["cited_by", "links"] })).entries.length, 3);
   const named = await ada.documents({ prefix: "tides", texts: true });
   assert.ok((await ada.documents({ tokens: true })).documents[0].tokens > 0);

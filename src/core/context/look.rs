@@ -57,7 +57,8 @@ pub struct MessageView<'a> {
     pub barred: &'a dyn Fn(&Message) -> Option<Fate>,
     /// Returns the time and the speaker of a message.
     pub of: &'a dyn Fn(&Message) -> (String, String),
-    /// First position of the queue; the window shows the messages from here on.
+    /// First position that the context does not repeat, as the window shows the messages from there
+    /// on.
     pub head_seq: u64,
     /// The message that the context is built for.
     pub question_seq: Option<u64>,

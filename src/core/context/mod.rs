@@ -2,11 +2,11 @@
 //! they find, condenses it, and packs it into a bounded number of tokens.
 //!
 //! ```text
-//! question -> intent -> check -> plan -> gather -> grade -> condense -> pack
+//! question -> intent -> check -> plan -> gather -> grade -> compare -> condense -> pack
 //!                                      ^-- bridge <--+
 //! ```
 //!
-//! Every step is a pure function except gather, which the executor does.
+//! Every step is a pure function except gather and compare, which the executor does.
 
 mod bridge;
 mod candidate;

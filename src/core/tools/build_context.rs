@@ -253,6 +253,11 @@ impl Command for BuildContext {
             // A model pays for every field.
             result.retain(|name, _| TOLD_TO_MODELS.contains(&name.as_str()));
         }
+        if ctx.around.capture.is_some() {
+            // The queue keeps the text, so no pack is needed.
+            result.remove("pack");
+            return Ok(Step::Read(result));
+        }
         Ok(match built.pack {
             Some(pack) => Step::Keep(result, Box::new(pack)),
             None => Step::Read(result),
@@ -319,9 +324,15 @@ impl BuildContext {
         Ok(BuiltContext { text: packed.text, found, pack, question_seq, told })
     }
 
+    /// Whether the context is for a prompt, which shows the window, too. The caller of a tool gets
+    /// the text alone, and may not see the window.
+    fn is_beside_window(&self) -> bool {
+        self.with_messages || self.room.is_some()
+    }
+
     /// Whether the memory is looked into whatever the window says.
     fn looks_anyway(&self) -> bool {
-        self.always || !self.documents.is_empty()
+        self.always || !self.documents.is_empty() || !self.is_beside_window()
     }
 
     /// Returns the parts of a question that no text of the window answers by itself, with their
@@ -444,7 +455,7 @@ impl BuildContext {
             held.map(|_| Fate::Quarantined).or(is_tainted)
         };
         let of = |message: &Message| (time_of_message(message, &zone).day(), speaker(message));
-        let head_seq = ctx.core.queue.head_seq;
+        let head_seq = if self.is_beside_window() { ctx.core.queue.head_seq } else { u64::MAX };
         let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
         for (at, found) in found.iter().enumerate() {
             pool.add(first + at, found, &shown);
