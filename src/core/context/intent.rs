@@ -132,7 +132,8 @@ impl QuestionIntent {
 }
 
 impl SubQuestion {
-    fn of(text: &str) -> Self {
+    /// Reads a text as one part.
+    pub fn of(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             entities: entities_of(text),

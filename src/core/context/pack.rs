@@ -40,6 +40,8 @@ pub struct PackLimits {
     pub tokens_max: u64,
     /// Whether the context says so if nothing was found.
     pub tells_nothing: bool,
+    /// Whether less valuable texts fill the rest of the tokens.
+    pub fills: bool,
 }
 
 /// A text in a context.
@@ -156,7 +158,8 @@ fn chosen(
     order.sort_by(|a, b| b.value.total_cmp(&a.value));
     let best = order.first().map_or(0.0, |unit| unit.value);
     let given = |unit: &Unit| matches!(candidates[unit.candidate].origin, Origin::Document { .. });
-    order.retain(|unit| given(unit) || unit.value >= VALUE_SHARE_MIN * best);
+    let least = if limits.fills { 0.0 } else { VALUE_SHARE_MIN * best };
+    order.retain(|unit| given(unit) || unit.value >= least);
     let mut parts = Vec::new();
     let mut first: Vec<&Unit> = Vec::new();
     for unit in &order {
@@ -407,7 +410,7 @@ mod tests {
         let parts = QuestionIntent::read(question).sub_questions;
         let grades: Vec<Vec<_>> = parts.iter().map(|part| graded(part, &candidates)).collect();
         let units = units(&parts, &candidates, &grades, &|_| true);
-        let limits = PackLimits { tokens_max, tells_nothing: true };
+        let limits = PackLimits { tokens_max, tells_nothing: true, fills: false };
         let packed = pack(&parts, &candidates, &units, limits, &Tiktoken::new(Encoding::default()));
         for item in &packed.documents {
             for span in &item.spans {

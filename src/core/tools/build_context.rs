@@ -276,6 +276,10 @@ impl BuildContext {
         // A statement of the user asks for nothing; a given question may be a few words.
         let parts = match intent.task {
             Task::Statement if self.question.is_none() => Vec::new(),
+            // A caller who names a question and a number of tokens gets texts on whatever it is.
+            Task::Command | Task::SmallTalk if self.question.is_some() && self.fills() => {
+                vec![(0, SubQuestion::of(question))]
+            }
             _ => self.open_parts(ctx.core, queue, question_seq, &intent),
         };
         steps.note("check", json!({"open": parts.len()}));
@@ -288,7 +292,7 @@ impl BuildContext {
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
-        settle(&mut candidates, &grades);
+        settle(&mut candidates, &grades, self.fills());
         let best = |at: usize| {
             let of = told_grades.iter().map(|grades| grades[at]);
             of.max_by(|a, b| a.grade.total_cmp(&b.grade)).unwrap_or_default()
@@ -297,7 +301,8 @@ impl BuildContext {
         steps.note("grade", json!({"correct": correct}));
         let asks = matches!(intent.task, Task::Question | Task::Instruction);
         let tells_nothing = asks && is_open;
-        let limits = PackLimits { tokens_max: self.ceiling(ctx), tells_nothing };
+        let limits =
+            PackLimits { tokens_max: self.ceiling(ctx), tells_nothing, fills: self.fills() };
         let may_show = |at: usize| candidates[at].fate.is_none();
         let asked = only(&parts);
         let units = units.valued(&kept, &grades, &may_show);
@@ -328,6 +333,12 @@ impl BuildContext {
     /// the text alone, and may not see the window.
     fn is_beside_window(&self) -> bool {
         self.with_messages || self.room.is_some()
+    }
+
+    /// Whether texts that say less fill the rest of the tokens: a caller who names a number of
+    /// tokens wants as much evidence in them as there is.
+    fn fills(&self) -> bool {
+        self.tokens_max.is_some() && self.room.is_none()
     }
 
     /// Whether the memory is looked into whatever the window says.
@@ -538,7 +549,8 @@ fn only(parts: &[(usize, SubQuestion)]) -> Vec<SubQuestion> {
 }
 
 /// Decides which candidates cannot be shown: poor ones, and repetitions of a text.
-fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
+fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], fills: bool) {
+    let least = if fills { 0.0 } else { GRADE_MIN };
     let mut seen = HashSet::new();
     for (at, candidate) in candidates.iter_mut().enumerate() {
         let given = matches!(candidate.origin, Origin::Document { .. });
@@ -549,7 +561,7 @@ fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>]) {
         let words: Vec<&str> = candidate.text.split_whitespace().collect();
         if !seen.insert(words.join(" ")) {
             candidate.fate = Some(Fate::Repeated);
-        } else if !given && best < GRADE_MIN {
+        } else if !given && best < least {
             candidate.fate = Some(Fate::Poor);
         }
     }
