@@ -105,11 +105,14 @@ impl Units {
         let turns =
             (0..self.units.len()).flat_map(|place| ranked.iter().map(move |one| one[place]));
         let mut bytes = 0;
+        // A long unit that does not fit must not keep out the shorter ones after it.
         let fits = |at: &usize| {
-            bytes += self.units[*at].range.len();
-            bytes <= COMPARED_BYTES_MAX
+            let length = self.units[*at].range.len();
+            let fits = bytes + length <= COMPARED_BYTES_MAX;
+            bytes += if fits { length } else { 0 };
+            fits
         };
-        turns.filter(|at| seen.insert(*at)).take(COMPARED_UNITS_MAX).take_while(fits).collect()
+        turns.filter(|at| seen.insert(*at)).filter(fits).take(COMPARED_UNITS_MAX).collect()
     }
 
     /// Returns the text of a unit.
@@ -296,12 +299,17 @@ mod tests {
     fn a_unit_of_the_same_meaning_is_worth_more_and_better_graded() {
         let question = "Which dentist do I see?";
         let parts = QuestionIntent::read(question).sub_questions;
-        let all = [given("Dogs bark at night. My teeth are fine."), given("Eggs are cheap.")];
+        let long = "Which dentist ".repeat(COMPARED_BYTES_MAX / 10);
+        let all = [
+            given("Dogs bark at night. My teeth are fine."),
+            given("Eggs are cheap."),
+            given(&long),
+        ];
         let value = |likeness: Option<f64>| {
             let mut grades = vec![graded(&parts[0], &all)];
             let mut read = Units::read(&parts, &all, &|_| true);
             let chosen = read.to_compare(&grades);
-            assert_eq!(chosen.len(), 3);
+            assert_eq!(chosen.len(), 3, "the long one does not fit");
             if let Some(likeness) = likeness {
                 let of = |unit: &usize| match read.text(&all, *unit) {
                     "My teeth are fine." => Likeness { whole: likeness, words: likeness },
