@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::memory::message::Role;
 use crate::memory::pack::{Fate, Origin};
 
 /// A text that a context could show.
@@ -21,6 +22,8 @@ pub struct Candidate {
     pub speaker: Option<String>,
     /// Rank in each look that found it, from 0, with the number of the look.
     pub ranks: Vec<(usize, usize)>,
+    /// How far in front the looks found it: the sum of a share of 1 for the first place of a look.
+    pub found: f64,
     /// What is known about it before it is graded.
     pub fate: Option<Fate>,
 }
@@ -36,6 +39,7 @@ impl Candidate {
             time: None,
             speaker: None,
             ranks: Vec::new(),
+            found: 0.0,
             fate: None,
         }
     }
@@ -43,6 +47,11 @@ impl Candidate {
     /// Whether the text is said in a conversation.
     pub fn is_said(&self) -> bool {
         matches!(self.origin, Origin::Recall { .. })
+    }
+
+    /// Whether the model said the text.
+    pub fn is_own(&self) -> bool {
+        self.is_said() && self.speaker.as_deref() == Some(Role::Assistant.text())
     }
 
     /// Returns the place of a part of the text in the whole text.

@@ -21,8 +21,10 @@ const MEANING: f64 = 3.0;
 /// Weight of the meaning in the value of a turn of a conversation, with the turns around it.
 const TALK_MEANING: f64 = 0.5;
 
-/// Length in bytes up to which a message is one unit.
+/// Length in bytes up to which a message is one unit, and the same for a context that fills a number
+/// of tokens, which has room for more messages if it shows the best sentence of each.
 const MESSAGE_BYTES_MAX: usize = 480;
+const MESSAGE_BYTES_FILLED: usize = 100;
 /// Share of the lines of a document that begin with a speaker, from which it is a conversation.
 const TALK_SHARE_MIN: f64 = 0.6;
 /// Fewest lines of a conversation.
@@ -56,18 +58,21 @@ pub struct Units {
 }
 
 impl Units {
-    /// Reads the units of all candidates that may be shown.
+    /// Reads the units of all candidates that may be shown. `fills` says whether the context fills
+    /// a number of tokens.
     pub fn read(
         parts: &[SubQuestion],
         candidates: &[Candidate],
         may_show: &dyn Fn(usize) -> bool,
+        fills: bool,
     ) -> Self {
         let mut units: Vec<Unit> = Vec::new();
         let mut texts: Vec<&str> = Vec::new();
         let mut talks: Vec<Range<usize>> = Vec::new();
+        let whole_max = if fills { MESSAGE_BYTES_FILLED } else { MESSAGE_BYTES_MAX };
         for (at, candidate) in candidates.iter().enumerate().filter(|(at, _)| may_show(*at)) {
             let begin = units.len();
-            let (ranges, is_talk) = split(candidate);
+            let (ranges, is_talk) = split(candidate, whole_max);
             for range in ranges {
                 texts.push(&candidate.text[range.clone()]);
                 units.push(Unit { candidate: at, range, value: 0.0, part: 0 });
@@ -199,13 +204,14 @@ pub(super) fn units(
     may_show: &dyn Fn(usize) -> bool,
 ) -> Vec<Unit> {
     let all: Vec<usize> = (0..parts.len()).collect();
-    Units::read(parts, candidates, may_show).valued(&all, grades, may_show)
+    Units::read(parts, candidates, may_show, false).valued(&all, grades, may_show)
 }
 
-/// Returns the byte ranges of a candidate's units, and whether they are turns of a conversation.
-fn split(candidate: &Candidate) -> (Vec<Range<usize>>, bool) {
+/// Returns the byte ranges of a candidate's units, and whether they are turns of a conversation. A
+/// message of up to `whole_max` bytes is one unit.
+fn split(candidate: &Candidate, whole_max: usize) -> (Vec<Range<usize>>, bool) {
     let text = candidate.text.as_str();
-    if candidate.is_said() && text.len() <= MESSAGE_BYTES_MAX {
+    if candidate.is_said() && text.len() <= whole_max {
         return (std::iter::once(0..text.len()).collect(), false);
     }
     let lines = lines(text);
@@ -270,11 +276,11 @@ mod tests {
     #[test]
     fn a_document_is_split_into_sentences_and_a_talk_into_turns() {
         let prose = given("The sloop is old. It has two sails. Dogs: none.");
-        assert_eq!(split(&prose).0.len(), 3);
+        assert_eq!(split(&prose, 0).0.len(), 3);
         let initials = given("It is Dr. Roe's. The gallery of R. K. Roe opened. We met in May.");
-        assert_eq!(split(&initials).0.len(), 3);
+        assert_eq!(split(&initials, 0).0.len(), 3);
         let talk = "Ada: The sloop?\nBea: It is old.\nAda: Hm.\n\nBea: Yes.\n";
-        let (turns, is_talk) = split(&given(talk));
+        let (turns, is_talk) = split(&given(talk), 0);
         assert!(is_talk);
         let texts: Vec<&str> = turns.into_iter().map(|turn| talk[turn].trim()).collect();
         assert_eq!(texts, ["Ada: The sloop?", "Bea: It is old.", "Ada: Hm.", "Bea: Yes."]);
@@ -307,7 +313,7 @@ mod tests {
         ];
         let value = |likeness: Option<f64>| {
             let mut grades = vec![graded(&parts[0], &all)];
-            let mut read = Units::read(&parts, &all, &|_| true);
+            let mut read = Units::read(&parts, &all, &|_| true, false);
             let chosen = read.to_compare(&grades);
             assert_eq!(chosen.len(), 3, "the long one does not fit");
             if let Some(likeness) = likeness {

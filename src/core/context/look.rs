@@ -11,12 +11,18 @@ use crate::memory::message::Message;
 use crate::memory::pack::{Fate, Origin};
 use crate::search::{LOOKS_MAX, Look, LookFound, RecallHit};
 
+/// Place in a look's results that counts half as much as the first one.
+const HALF_PLACE: f64 = 10.0;
+/// Weight of a look for a further question, or for a name of the question, beside the weight of a
+/// look for the question itself.
+const FURTHER_WEIGHT: f64 = 0.3;
 /// Length in bytes up to which a text is a candidate as a whole.
 const WHOLE_BYTES_MAX: usize = 4_096;
 
 /// Returns the looks for the parts of a question: each part in both stores, and the whole question
-/// if it has several parts. `has_archive` says whether the agent has documents.
-pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool) -> Vec<Look> {
+/// if it has several parts. `has_archive` says whether the agent has documents, and `rows` how many
+/// results of a look become candidates.
+pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool, rows: usize) -> Vec<Look> {
     let mut queries: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
     if queries.len() > 1 && !queries.contains(&question.trim()) {
         queries.push(question);
@@ -25,20 +31,20 @@ pub fn plan(question: &str, parts: &[SubQuestion], has_archive: bool) -> Vec<Loo
     for query in queries {
         let query = query[..query.floor_char_boundary(QUERY_BYTES_MAX)].to_owned();
         if has_archive {
-            looks.push(Look::Archive { query: query.clone() });
+            looks.push(Look::Archive { query: query.clone(), rows });
         }
-        looks.push(Look::Recall { query });
+        looks.push(Look::Recall { query, rows });
     }
     looks.truncate(LOOKS_MAX);
     looks
 }
 
 /// Returns the looks for further questions.
-pub fn plan_further(questions: &[SubQuestion], has_archive: bool) -> Vec<Look> {
+pub fn plan_further(questions: &[SubQuestion], has_archive: bool, rows: usize) -> Vec<Look> {
     let looks = questions.iter().flat_map(|question| {
         let query = question.text[..question.text.floor_char_boundary(QUERY_BYTES_MAX)].to_owned();
-        let archive = has_archive.then(|| Look::Archive { query: query.clone() });
-        archive.into_iter().chain([Look::Recall { query }])
+        let archive = has_archive.then(|| Look::Archive { query: query.clone(), rows });
+        archive.into_iter().chain([Look::Recall { query, rows }])
     });
     looks.take(LOOKS_MAX).collect()
 }
@@ -48,6 +54,8 @@ pub fn plan_further(questions: &[SubQuestion], has_archive: bool) -> Vec<Look> {
 pub struct Pool {
     /// The candidates, in the order in which they were found.
     pub candidates: Vec<Candidate>,
+    /// Number of the first looks, which are for the question and its parts.
+    pub first_looks: usize,
     places: HashMap<String, usize>,
 }
 
@@ -112,6 +120,7 @@ impl Pool {
             time: Some(time),
             speaker: Some(speaker),
             ranks: Vec::new(),
+            found: 0.0,
             fate,
         });
     }
@@ -134,6 +143,7 @@ impl Pool {
             time: passage.dated.unwrap_or(false).then(|| passage.freshness_ts.clone()),
             speaker: None,
             ranks: Vec::new(),
+            found: 0.0,
             fate,
         });
     }
@@ -144,6 +154,9 @@ impl Pool {
         if at == next {
             self.candidates.push(make());
         }
+        let (look, place) = rank;
+        let weight = if look < self.first_looks { 1.0 } else { FURTHER_WEIGHT };
+        self.candidates[at].found += weight / (1.0 + place as f64 / HALF_PLACE);
         self.candidates[at].ranks.push(rank);
     }
 }
@@ -168,10 +181,10 @@ mod tests {
     #[test]
     fn each_part_is_looked_for_in_each_store() {
         let looks = |question: &str, archive| {
-            plan(question, &QuestionIntent::read(question).sub_questions, archive)
+            plan(question, &QuestionIntent::read(question).sub_questions, archive, 9)
         };
-        let recall = |query: &str| Look::Recall { query: query.into() };
-        let archive = |query: &str| Look::Archive { query: query.into() };
+        let recall = |query: &str| Look::Recall { query: query.into(), rows: 9 };
+        let archive = |query: &str| Look::Archive { query: query.into(), rows: 9 };
         let one = "Where is the blue boat?";
         assert_eq!(looks(one, false), [recall(one)]);
         assert_eq!(looks(one, true), [archive(one), recall(one)]);

@@ -6,8 +6,12 @@ use crate::memory::message::Message;
 
 /// Maximum number of looks of one round.
 pub const LOOKS_MAX: usize = 14;
-/// Maximum number of results of a look that become candidates.
+/// Number of results of a look that become candidates, and their maximum for a large context.
 pub const LOOK_ROWS: usize = 25;
+pub const LOOK_ROWS_MAX: usize = 100;
+/// Maximum number of results of a look into the archive, which is the maximum of a search.
+pub const ARCHIVE_ROWS_MAX: usize = 40;
+
 /// How near in meaning a text is to a question, by an embedding model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Likeness {
@@ -26,11 +30,15 @@ pub enum Look {
     Recall {
         /// Words of the search.
         query: String,
+        /// Maximum number of results.
+        rows: usize,
     },
     /// A search of the archive.
     Archive {
         /// Words of the search.
         query: String,
+        /// Maximum number of results.
+        rows: usize,
     },
 }
 

@@ -23,7 +23,7 @@ pub use archive_words::{WordQuery, words_of_question};
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use look::{LOOK_ROWS, LOOKS_MAX, Likeness, Look, LookFound};
+pub use look::{ARCHIVE_ROWS_MAX, LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, Likeness, Look, LookFound};
 pub use nearest::{
     Conditions, LookCounts, NearPlan, NearQuery, NearResult, NearRows, first_plan, wider_plan,
 };

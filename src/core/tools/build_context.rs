@@ -12,8 +12,8 @@ use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
     Candidate, GRADE_MIN, Grade, MessageView, PackLimits, Pool, QuestionIntent, Steps, SubQuestion,
-    Task, Units, WindowText, answered, answered_better, apart, bridges, graded_all, is_held,
-    is_identifier, keep_statements, pack, plan, plan_further,
+    Task, Units, WindowText, answered, answered_better, apart, bridges, by_place, graded_all,
+    is_held, is_identifier, keep_statements, pack, plan, plan_further,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -25,7 +25,7 @@ use crate::memory::local_time::zone_of;
 use crate::memory::message::{Message, Role};
 use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
-use crate::search::LookFound;
+use crate::search::{LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, LookFound};
 use crate::text::lexical;
 use crate::trust::TaintReport;
 use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
@@ -37,6 +37,8 @@ const NAME_ROUNDS: usize = 1;
 const NAME_ROUNDS_DEEP: usize = 3;
 /// Maximum number of questions, further ones included.
 const PARTS_MAX: usize = 16;
+/// Fewest tokens of a short message in a context.
+const TOKENS_A_ROW: u64 = 20;
 /// Fields of the answer to a tool call without `explain`.
 const TOLD_TO_MODELS: [&str; 6] =
     ["found", "text", "tokens_used", "tokens_max", "pack", "degraded"];
@@ -129,7 +131,7 @@ impl Arguments for BuildContext {
         description: "Get all that memory and archive say about a question, chosen and in order.",
         example: r#"{"question": "When does Ada leave for Lisbon?"}"#,
         result: &[
-            ("found", "boolean", "whether anything was found"),
+            ("found", "boolean", "whether anything was found that is on the question"),
             ("text", "string", "what was found, for the model"),
             ("tokens_used", "integer", "tokens of the text"),
             ("tokens_max", "integer", "tokens that the text could have taken"),
@@ -284,11 +286,14 @@ impl BuildContext {
         };
         steps.note("check", json!({"open": parts.len()}));
         let mut gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
-        let units = compared(ctx, &mut gathered, &mut steps)?;
+        let units = compared(ctx, &mut gathered, self.fills(), &mut steps)?;
         let is_open = !gathered.parts.is_empty();
         let told_grades = gathered.grades.clone();
-        let all = (0..gathered.parts.len()).collect();
-        let kept = if self.documents.is_empty() { held(&gathered) } else { all };
+        let all: Vec<usize> = (0..gathered.parts.len()).collect();
+        let is_given = !self.documents.is_empty();
+        let sure = if is_given { all.clone() } else { held(&gathered) };
+        let is_held = !sure.is_empty();
+        let kept = if self.fills() { all } else { sure };
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
@@ -301,18 +306,22 @@ impl BuildContext {
         steps.note("grade", json!({"correct": correct}));
         let asks = matches!(intent.task, Task::Question | Task::Instruction);
         let tells_nothing = asks && is_open;
-        let limits =
-            PackLimits { tokens_max: self.ceiling(ctx), tells_nothing, fills: self.fills() };
+        let (tokens_max, fills) = (self.ceiling(ctx), self.fills());
+        let limits = PackLimits { tokens_max, tells_nothing, fills, is_held };
         let may_show = |at: usize| candidates[at].fate.is_none();
         let asked = only(&parts);
-        let units = units.valued(&kept, &grades, &may_show);
+        let mut units = units.valued(&kept, &grades, &may_show);
+        if self.fills() {
+            by_place(&mut units, &candidates, tokens_max);
+        }
         steps.note("condense", json!({"units": units.len()}));
         let mut packed = pack(&asked, &candidates, &units, limits, ctx.around.counter);
         packed.number_parts(|at| parts[at].0);
         steps.note("pack", json!({"tokens": packed.tokens, "tokens_max": limits.tokens_max}));
         let content = content_of(&candidates, &packed, question_seq, &best);
         let mut told = Map::new();
-        told.insert("found".into(), (!content.items.is_empty()).into());
+        let found = is_held && !content.items.is_empty();
+        told.insert("found".into(), found.into());
         told.insert("text".into(), packed.text.as_str().into());
         told.insert("tokens_used".into(), packed.tokens.into());
         told.insert("tokens_max".into(), limits.tokens_max.into());
@@ -325,7 +334,6 @@ impl BuildContext {
             told.insert("left_out".into(), json!(content.left_out));
         }
         let pack = (!packed.text.is_empty()).then(|| ContextPack::of(&ctx.core.agent_id, &content));
-        let found = !content.items.is_empty();
         Ok(BuiltContext { text: packed.text, found, pack, question_seq, told })
     }
 
@@ -339,6 +347,15 @@ impl BuildContext {
     /// tokens wants as much evidence in them as there is.
     fn fills(&self) -> bool {
         self.tokens_max.is_some() && self.room.is_none()
+    }
+
+    /// Returns how many results of a look become candidates: a large context needs more of them.
+    fn rows(&self, ctx: &Ctx<'_>) -> usize {
+        if !self.fills() {
+            return LOOK_ROWS;
+        }
+        let fitting = usize::try_from(self.ceiling(ctx) / TOKENS_A_ROW).unwrap_or(LOOK_ROWS_MAX);
+        fitting.clamp(LOOK_ROWS, LOOK_ROWS_MAX)
     }
 
     /// Whether the memory is looked into whatever the window says.
@@ -402,9 +419,13 @@ impl BuildContext {
             .flat_map(|(number, part)| apart(part).into_iter().map(|one| (*number, one)))
             .collect();
         let own = parts.len();
+        let rows = self.rows(ctx);
+        let mut looks = plan(question, &only(&parts), has_archive, rows);
+        pool.first_looks = looks.len();
+        looks.extend(plan_further(&only(&names), has_archive, rows));
+        looks.truncate(LOOKS_MAX);
         parts.extend(names);
         let (mut asked, mut looked) = (HashSet::new(), 0);
-        let mut looks = plan(question, &only(&parts), has_archive);
         for round in 0..depth.rounds() {
             steps.note("plan", json!({"round": round, "looks": looks.len()}));
             if !looks.is_empty() {
@@ -439,7 +460,7 @@ impl BuildContext {
             steps.note("bridge", json!({"further": further.len()}));
             let questions: Vec<SubQuestion> =
                 further.iter().map(|bridge| bridge.question.clone()).collect();
-            looks = plan_further(&questions, has_archive);
+            looks = plan_further(&questions, has_archive, rows);
             parts.extend(
                 further
                     .into_iter()
@@ -493,10 +514,15 @@ fn messages_with(ctx: &Ctx<'_>, built: &BuiltContext) -> Result<Map<String, Valu
 
 /// Reads the units of the candidates. With an embedding model, compares the most valuable ones with
 /// the parts of the question by meaning, and grades the candidates by it, too.
-fn compared(ctx: &Ctx<'_>, gathered: &mut Gathered, steps: &mut Steps) -> Result<Units, Stop> {
+fn compared(
+    ctx: &Ctx<'_>,
+    gathered: &mut Gathered,
+    fills: bool,
+    steps: &mut Steps,
+) -> Result<Units, Stop> {
     let Gathered { parts, candidates, grades, degraded } = gathered;
     let may_show = |at: usize| candidates[at].fate.is_none();
-    let mut units = Units::read(&only(parts), candidates, &may_show);
+    let mut units = Units::read(&only(parts), candidates, &may_show, fills);
     let chosen = units.to_compare(grades);
     if chosen.is_empty() || lexical::makes(ctx.around.embedder) {
         return Ok(units);

@@ -8,7 +8,7 @@ use crate::store;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::Core;
 use vctx_core::policy::{Answers, Ctx, Stop, Surroundings, Unobserved};
-use vctx_core::search::{LOOK_ROWS, LOOKS_MAX, Look, LookFound, RecallQuery};
+use vctx_core::search::{ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, RecallQuery};
 use vctx_core::tools::{Call, Tool};
 use vctx_core::trust::{Actor, Scope};
 
@@ -39,8 +39,12 @@ impl Executor {
 
     async fn look_into(&self, scope: &Scope, core: &Core, look: &Look) -> Result<LookFound> {
         let found = match look {
-            Look::Recall { query } => self.look_in_recall(scope, core, query).await,
-            Look::Archive { query } => self.look_in_archive(scope, core, query).await,
+            Look::Recall { query, rows } => {
+                self.look_in_recall(scope, core, (query, (*rows).min(LOOK_ROWS_MAX))).await
+            }
+            Look::Archive { query, rows } => {
+                self.look_in_archive(scope, core, (query, (*rows).min(ARCHIVE_ROWS_MAX))).await
+            }
         };
         match found {
             Err(error) if error.code == Code::EmbedderUnavailable => {
@@ -53,7 +57,12 @@ impl Executor {
         }
     }
 
-    async fn look_in_recall(&self, scope: &Scope, core: &Core, query: &str) -> Result<LookFound> {
+    async fn look_in_recall(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        (query, rows): (&str, usize),
+    ) -> Result<LookFound> {
         // A part without a word finds nothing.
         let Ok(query) = RecallQuery::parse(query) else {
             return Ok(LookFound::Recall(Vec::new(), Vec::new()));
@@ -61,7 +70,7 @@ impl Executor {
         let queue = core.queue.head_seq..core.queue.next_seq;
         let now_ms = self.kernel.clock.unix_ms();
         let mut list = self.recall(scope, core.outbound(), query, queue.clone(), now_ms).await?;
-        list.hits.truncate(LOOK_ROWS);
+        list.hits.truncate(rows);
         let ids: Vec<String> = list.hits.iter().map(|hit| hit.id.clone()).collect();
         if ids.is_empty() {
             return Ok(LookFound::Recall(Vec::new(), Vec::new()));
@@ -70,8 +79,13 @@ impl Executor {
         Ok(LookFound::Recall(list.hits, entries.found))
     }
 
-    async fn look_in_archive(&self, scope: &Scope, core: &Core, query: &str) -> Result<LookFound> {
-        let arguments = json!({"query_text": query, "limit": LOOK_ROWS});
+    async fn look_in_archive(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        (query, rows): (&str, usize),
+    ) -> Result<LookFound> {
+        let arguments = json!({"query_text": query, "limit": rows});
         let arguments: Map<_, _> = arguments.as_object().cloned().unwrap_or_default();
         let Call::SearchArchival(search) = Tool::SearchArchival.decode(arguments)? else {
             return Err(Error::new(Code::Internal, "the search of the archive is another call"));

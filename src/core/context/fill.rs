@@ -1,0 +1,82 @@
+//! Values the units of a context that fills a number of tokens: in the order in which the looks
+//! found their texts.
+
+use std::collections::HashMap;
+
+use super::candidate::Candidate;
+use super::condense::Unit;
+
+/// Tokens of a small context, and the bounds of its depth. The depth says how much a further unit of
+/// a text is worth beside the unit before it, and how much the words of a text count beside its
+/// place: a small context answers from a few texts, and a large one shows more of them.
+const SMALL_TOKENS: f64 = 512.0;
+const DEPTH_MIN: f64 = 0.3;
+const DEPTH_MAX: f64 = 0.7;
+/// Smallest share of the most valuable unit that a text counts with.
+const WORDS_MIN: f64 = 0.01;
+/// How much a long unit is worth less than a short one: the exponent of its length.
+const LENGTH: f64 = 0.25;
+/// Length of a unit in bytes that changes no value.
+const LENGTH_USUAL: f64 = 100.0;
+/// Weight of what the model said itself, beside what it was told.
+const OWN_WORDS: f64 = 0.6;
+
+/// Values the units of texts that looks found. The search orders texts by more than their words, so
+/// its order decides between texts, and the units' own values decide within a text. The most
+/// valuable unit keeps its value, beside units of given documents. `tokens_max` is the number of
+/// tokens to fill. The constants were chosen on the development halves of LoCoMo, BEAM and BFCL
+/// memory.
+pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64) {
+    let depth = (SMALL_TOKENS / tokens_max.max(1) as f64).clamp(DEPTH_MIN, DEPTH_MAX);
+    let found = |unit: &Unit| candidates[unit.candidate].found;
+    let mut order: Vec<usize> = (0..units.len()).filter(|at| found(&units[*at]) > 0.0).collect();
+    order.sort_by(|a, b| units[*b].value.total_cmp(&units[*a].value));
+    let Some(most) = order.first().map(|at| units[*at].value.max(f64::MIN_POSITIVE)) else {
+        return;
+    };
+    let first = order.iter().map(|at| found(&units[*at])).fold(f64::MIN_POSITIVE, f64::max);
+    // For each text, the value of its best unit and the number of units valued so far.
+    let mut seen: HashMap<usize, (f64, i32)> = HashMap::new();
+    for at in order {
+        let unit = &mut units[at];
+        let (best, before) = seen.entry(unit.candidate).or_insert((unit.value, 0));
+        let within = if *best > 0.0 { unit.value / *best } else { 1.0 } * depth.powi(*before);
+        let words = (*best / most).max(WORDS_MIN).powf(depth);
+        let length = (unit.range.len().max(1) as f64 / LENGTH_USUAL).powf(-LENGTH);
+        let told = if candidates[unit.candidate].is_own() { OWN_WORDS } else { 1.0 };
+        unit.value = most * found(unit) / first * within * words * length * told;
+        *before += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the values of units of a text that was found first, one that was found tenth, and a
+    /// given document.
+    fn valued(values: [(usize, f64); 4]) -> Vec<f64> {
+        let found = |found: f64| Candidate { found, ..Candidate::given("d", "") };
+        let candidates = [found(1.0), found(0.5), found(0.0)];
+        let unit =
+            |(candidate, value): (usize, f64)| Unit { candidate, range: 0..100, value, part: 0 };
+        let mut units: Vec<Unit> = values.into_iter().map(unit).collect();
+        by_place(&mut units, &candidates, 1_024);
+        units.into_iter().map(|unit| unit.value).collect()
+    }
+
+    #[test]
+    fn the_place_decides_between_texts_and_the_words_within_a_text() {
+        let values = valued([(0, 1.0), (0, 2.0), (1, 2.0), (2, 1.5)]);
+        assert_eq!(values[1], 2.0, "the most valuable unit keeps its value");
+        assert!(values[2] < values[1] && values[2] > values[0], "{values:?}");
+        assert_eq!(values[3], 1.5, "a given document keeps its value");
+    }
+
+    #[test]
+    fn a_text_without_the_words_of_the_question_is_worth_something() {
+        let values = valued([(0, 0.0), (1, 2.0), (1, 0.0), (2, 0.0)]);
+        assert!(values[0] > 0.0 && values[0] < values[1], "{values:?}");
+        assert_eq!(values[3], 0.0);
+    }
+}
