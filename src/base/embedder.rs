@@ -40,18 +40,28 @@ pub trait Embedder: Send + Sync {
     /// `LATE_CHUNKING_REQUIRED`.
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>>;
 
+    /// Whether this embedder compares texts by the vectors of their single tokens.
+    fn has_token_vectors(&self) -> bool {
+        false
+    }
+
     /// Returns for each question how near each text is to it in meaning. An embedder that gives no
     /// vectors of single tokens compares the vectors of whole texts. Fails as `embed` does.
     async fn compare(&self, questions: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
         let asked = self.embed(questions, Kind::Query).await?;
         let found = self.embed(texts, Kind::Passage).await?;
-        let likeness = |one: &Vec<f32>, other: &Vec<f32>| {
-            let whole = one.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-            Likeness { whole, words: whole }
-        };
-        let row = |one| found.iter().map(|other| likeness(one, other)).collect();
-        Ok(asked.iter().map(row).collect())
+        Ok(likeness_of(&asked, &found))
     }
+}
+
+/// Returns for each vector of a question the cosine with the vector of each text.
+pub fn likeness_of(questions: &[Vec<f32>], texts: &[Vec<f32>]) -> Vec<Vec<Likeness>> {
+    let likeness = |one: &Vec<f32>, other: &Vec<f32>| {
+        let whole = one.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        Likeness { whole, words: whole }
+    };
+    let row = |one| texts.iter().map(|other| likeness(one, other)).collect();
+    questions.iter().map(row).collect()
 }
 
 /// A function that loads the model from a directory. The arguments are the directory, a name for

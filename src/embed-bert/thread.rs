@@ -99,6 +99,10 @@ impl Embedder for LocalEmbedder {
         self.ask(work, Duration::from_millis(MODEL_MS_MAX)).await
     }
 
+    fn has_token_vectors(&self) -> bool {
+        true
+    }
+
     async fn compare(&self, questions: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
         let work = Work::Comparison(questions.to_vec(), texts.to_vec());
         let rows = self.ask(work, Duration::from_millis(MODEL_MS_MAX)).await?;

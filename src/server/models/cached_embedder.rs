@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 
 use crate::models::limits::EMBED_BATCH_TEXTS_MAX;
-use vctx_base::embedder::{Embedder, Kind, checked};
+use vctx_base::embedder::{Embedder, Kind, checked, likeness_of};
 use vctx_base::metric;
 use vctx_core::error::Result;
 use vctx_core::memory::Fingerprint;
 use vctx_core::memory::receipt::sha256;
+use vctx_core::search::Likeness;
 
 /// Maximum number of vectors in a server's cache (25 MB for vectors of 384 components).
 const EMBED_CACHED_MAX: usize = 16_384;
@@ -124,6 +125,20 @@ impl Embedder for CachedEmbedder {
         }
         Ok(made)
     }
+
+    fn has_token_vectors(&self) -> bool {
+        self.inner.has_token_vectors()
+    }
+
+    async fn compare(&self, questions: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
+        if self.inner.has_token_vectors() {
+            // The vectors of single tokens are too large for the cache.
+            return self.inner.compare(questions, texts).await;
+        }
+        let asked = self.embed(questions, Kind::Query).await?;
+        let found = self.embed(texts, Kind::Passage).await?;
+        Ok(likeness_of(&asked, &found))
+    }
 }
 
 fn key(text: &str, kind: Kind) -> String {
@@ -161,6 +176,47 @@ mod tests {
         async fn embed_spans(&self, text: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
             self.1.fetch_add(spans.len(), Ordering::SeqCst);
             self.0.embed_spans(text, spans).await
+        }
+    }
+
+    /// An embedder whose likeness of single tokens is always one half.
+    struct ByTokens(Lexical);
+
+    #[async_trait]
+    impl Embedder for ByTokens {
+        fn fingerprint(&self) -> &Fingerprint {
+            self.0.fingerprint()
+        }
+
+        async fn embed(&self, texts: &[String], kind: Kind) -> Result<Vec<Vec<f32>>> {
+            self.0.embed(texts, kind).await
+        }
+
+        async fn embed_spans(&self, text: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
+            self.0.embed_spans(text, spans).await
+        }
+
+        fn has_token_vectors(&self) -> bool {
+            true
+        }
+
+        async fn compare(&self, _: &[String], texts: &[String]) -> Result<Vec<Vec<Likeness>>> {
+            Ok(vec![vec![Likeness { whole: 1.0, words: 0.5 }; texts.len()]])
+        }
+    }
+
+    #[tokio::test]
+    async fn texts_are_compared_by_their_tokens_if_the_embedder_can() {
+        let (asked, found) = (texts(&["a boat"]), texts(&["a boat", "a sail"]));
+        let by_tokens = CachedEmbedder::new(Arc::new(ByTokens(Lexical::new(8))));
+        let likeness = by_tokens.compare(&asked, &found).await.unwrap();
+        assert_eq!(likeness[0].iter().map(|one| one.words).collect::<Vec<f64>>(), [0.5, 0.5]);
+        let counting = Arc::new(Counting(Lexical::new(8), AtomicUsize::new(0)));
+        let by_vectors = CachedEmbedder::new(Arc::clone(&counting) as Arc<dyn Embedder>);
+        for _ in 0..2 {
+            let likeness = by_vectors.compare(&asked, &found).await.unwrap();
+            assert!(likeness[0][0].whole > 0.999 && likeness[0][1].whole < 0.999, "{likeness:?}");
+            assert_eq!(counting.1.load(Ordering::SeqCst), 3, "the cache keeps the vectors");
         }
     }
 
