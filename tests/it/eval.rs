@@ -106,6 +106,53 @@ fn documents_are_found_page_by_page_and_nested_keys_to_their_end() {
     assert_eq!(reached(&run, "kv calls"), 100.0, "{kv:#}");
 }
 
+/// Contexts beside usual methods over the same texts: each method has a row, and a second run
+/// equals the first one.
+#[test]
+fn contexts_are_measured_beside_other_methods_and_against_a_saved_run() {
+    let (home, data) = (Home::new(), data());
+    let data = data.to_str().expect("a path in UTF-8");
+    let saved = home.path("run.json");
+    let saved = saved.to_str().expect("a path in UTF-8");
+    let suite = ["context", "--data", data, "--suite", "hotpotqa"];
+    let arms = ["--arm", "bm25", "--arm", "plain", "--save", saved];
+    let run = eval(&home, &[&suite[..], &arms].concat());
+    let rows = section(&run, "context")["rows"].as_array().expect("rows").clone();
+    for id in ["hotpotqa in 10", "hotpotqa in 10, plain", "hotpotqa in 10, bm25"] {
+        let row = rows.iter().find(|row| row["suite"] == id).unwrap_or_else(|| panic!("{rows:#?}"));
+        assert_eq!(row["questions"], "3", "{row}");
+    }
+    assert_eq!(reached(&run, "hotpotqa in 10"), 100.0, "{rows:#?}");
+    assert_eq!(reached(&run, "hotpotqa in 10, bm25"), 100.0, "{rows:#?}");
+
+    let run = eval(&home, &[&suite[..], &["--against", saved]].concat());
+    let against = section(&run, "Against the saved run: contexts");
+    let rows = against["rows"].as_array().expect("rows");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["difference"] == "+0.0"), "{against:#}");
+    let notes = against["notes"].to_string();
+    for part in ["only in the saved run: ", "hotpotqa in 05, bm25", "hotpotqa in 10, plain"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+}
+
+/// One context follows each chain of nested keys to its end, and a small context has the facts of a
+/// month.
+#[cfg(feature = "long-tests")]
+#[test]
+fn a_context_follows_keys_and_has_the_facts_of_a_month() {
+    let (home, data) = (Home::new(), data());
+    let data = data.to_str().expect("a path in UTF-8");
+    let suites = ["--suite", "pairs", "--suite", "month"];
+    let few = ["context", "--data", data, "--questions", "6"];
+    let run = eval(&home, &[&few[..], &suites].concat());
+    for store in ["140", "2000"] {
+        for level in 1..=6 {
+            assert_eq!(reached(&run, &format!("pairs {store}, level {level}")), 100.0);
+        }
+    }
+    assert!(reached(&run, "month fact") >= 80.0, "{:#}", section(&run, "context"));
+}
+
 /// Writes a file with a conversation that is longer than the window of the survival benchmark. The
 /// conversation is first about the harbour, then about the weather.
 #[cfg(feature = "full-tests")]
@@ -196,6 +243,16 @@ fn wrong_data_are_named() {
         code == Some(65) && said.contains("not a saved run with the current measures"),
         "{said}"
     );
+    let data = data.to_str().unwrap();
+    let (code, said) = refused(&["eval", "context", "--data", data, "--suite", "xquod"]);
+    assert!(code == Some(64) && said.contains("bfcl-memory"), "the suites are named: {said}");
+    let (code, said) = refused(&["eval", "locomo", "--data", data, "--suite", "code"]);
+    assert!(code == Some(64) && said.contains("vctx eval context"), "{said}");
+    let (code, said) = refused(&["eval", "context", "--data", data, "--suite", "code"]);
+    assert!(code == Some(65) && said.contains("the suite code has no data: no file"), "{said}");
+    let (code, said) =
+        refused(&["eval", "context", "--data", data, "--suite", "hotpotqa", "--arm", "rrf"]);
+    assert!(code == Some(64) && said.contains("`rrf` needs an embedding model"), "{said}");
 }
 
 /// Figures that the binary of commit 1a69a55 printed for the same benchmarks: one list of sections

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::clusters::Vectors;
 use super::command::{Benchmark, Eval};
+use super::contexts::{self, Arms, ContextSetting, Suite};
 use super::corpus::{self, Talk};
 use super::host::Host;
 use super::recall::{self, Setting};
 use super::renamed::renamed;
 use super::report::Report;
 use super::{
-    beam, clusters, compare, contexts, kv, locomo, nq, pages, report, survival, tables, tainted,
-    vectors,
+    beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, tainted, vectors,
 };
 use vctx_cli::exit::Failure;
 
@@ -56,12 +56,7 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
             Ok(talks) => pages::run(host, talks).await,
             Err(skipped) => Ok(skipped),
         },
-        Benchmark::Context => match directory(eval, "context") {
-            Ok(path) => {
-                contexts::run(host, (&path, &eval.data), eval.questions.unwrap_or(usize::MAX)).await
-            }
-            Err(skipped) => Ok(skipped),
-        },
+        Benchmark::Context => contexts(eval, host).await,
         Benchmark::Taint => {
             let mut report = Report::default();
             for name in ["locomo", "realtalk", "beam"] {
@@ -73,6 +68,24 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
             Ok(report)
         }
     }
+}
+
+/// Runs the suites of contexts. With a model and without names of suites, the suite `fusion` runs
+/// too.
+async fn contexts(eval: &Eval, host: &Host) -> Result<Report, Failure> {
+    let is_fused = match eval.suites.as_slice() {
+        [] => host.has_model() == Some(true),
+        some => some.contains(&Suite::Fusion),
+    };
+    let cache = eval.cache.as_deref();
+    let setting = ContextSetting {
+        data: &eval.data,
+        suites: &eval.suites,
+        arms: Arms::open(host, &eval.arms, is_fused.then_some("fusion"), cache)?,
+        most: eval.questions.unwrap_or(usize::MAX),
+        seed: eval.seed,
+    };
+    contexts::run(host, &setting).await
 }
 
 /// Finds the data directory of a benchmark. If the directory is missing, returns a report that says

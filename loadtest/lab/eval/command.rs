@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::contexts::{Arm, Suite};
 use super::host::Host;
 use super::report::Report;
-use super::{benchmarks, chart, compare, corpus, progress};
+use super::saved_run::SavedRun;
+use super::{benchmarks, chart, corpus, progress};
 use crate::demo;
 use vctx_base::clock;
 use vctx_cli::exit::Failure;
@@ -23,7 +25,8 @@ Examples:
   vctx eval --data ./data
   vctx eval locomo beam --data ./data --limit 2
   vctx eval all --data ./data --save before.json --chart before.svg
-  vctx eval locomo --data ./data --against before.json";
+  vctx eval locomo --data ./data --against before.json
+  vctx eval context --data ./data --suite hotpotqa --suite month --arm bm25 --arm plain";
 
 /// Default maximum number of conversations for each benchmark.
 const TALKS_MAX: usize = 1_000;
@@ -87,6 +90,20 @@ pub struct Eval {
     /// seed. A value above 1 needs a server started by this command
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) trainings: usize,
+
+    /// Run only this suite of the benchmark `context`; may be given several times
+    #[arg(long = "suite", value_name = "NAME", value_enum)]
+    pub(super) suites: Vec<Suite>,
+
+    /// Also measure this usual method on the texts of the benchmark `context`; may be given several
+    /// times
+    #[arg(long = "arm", value_name = "NAME", value_enum)]
+    pub(super) arms: Vec<Arm>,
+
+    /// Directory in which the vectors of `--arm` are kept, by digest of text and model [default:
+    /// computed in each run]
+    #[arg(long, value_name = "DIR")]
+    pub(super) cache: Option<PathBuf>,
 
     /// Socket of a running server [default: start a server]
     #[arg(long, value_name = "PATH")]
@@ -162,6 +179,12 @@ pub async fn run(eval: Eval) -> Result<(), Failure> {
             "give the directory of the data with --data; docs/how-to/eval.md says what belongs there",
         ));
     }
+    let asked = eval.asked();
+    let is_of_contexts = !eval.suites.is_empty() || !eval.arms.is_empty() || eval.cache.is_some();
+    if is_of_contexts && !asked.contains(&Benchmark::Context) {
+        let message = "--suite, --arm and --cache belong to the benchmark `context`";
+        return Err(Failure::usage(message).next("give them with `vctx eval context`"));
+    }
     let before = eval.against.as_deref().map(saved).transpose()?;
     let began = clock::now();
     let host = match &eval.socket {
@@ -170,15 +193,16 @@ pub async fn run(eval: Eval) -> Result<(), Failure> {
     };
     let is_own = host.is_own();
     let ended = tokio::select! {
-        ended = measure(&eval, &host) => ended,
+        ended = measure(&eval, &host, asked) => ended,
         interrupted = demo::interruption() => Err(interrupted),
     };
     let mut report = host.stop(ended).await?;
     if let Some(before) = before {
-        match compare::section("Against the saved run", &before, &report.questions) {
-            Some(section) => report.sections.push(section),
-            None => report.skipped.push("the saved run has no question of this run".into()),
+        let sections = before.sections("Against the saved run", &report);
+        if sections.is_empty() {
+            report.skipped.push("the saved run has no question of this run".into());
         }
+        report.sections.extend(sections);
     }
     let about = json!({"window": eval.window, "limit": eval.limit, "questions": eval.questions, "mode": eval.mode, "seed": eval.seed,
         "seeds": eval.seeds, "vectors": eval.vectors, "passages": eval.passages, "trainings": eval.trainings, "own_server": is_own, "seconds": began.elapsed().as_secs(),
@@ -200,21 +224,27 @@ fn tell(eval: &Eval, report: &Report, about: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Reads the questions of a saved run from a file.
-fn saved(path: &Path) -> Result<Vec<Value>, Failure> {
+/// Reads a saved run from a file.
+fn saved(path: &Path) -> Result<SavedRun, Failure> {
     let run = corpus::json(path)?;
-    compare::saved(&run).cloned().ok_or_else(|| {
+    SavedRun::of(&run).ok_or_else(|| {
         let message = format!("{} is not a saved run with the current measures", path.display());
         Failure::data(message).next("make one with --save")
     })
 }
 
-async fn measure(eval: &Eval, host: &Host) -> Result<Report, Failure> {
-    let asked: BTreeSet<Benchmark> = match eval.benchmarks.as_slice() {
-        [] => ALL.into(),
-        some if some.contains(&Benchmark::All) => ALL.into(),
-        some => some.iter().copied().collect(),
-    };
+impl Eval {
+    /// Returns the benchmarks to run.
+    fn asked(&self) -> BTreeSet<Benchmark> {
+        match self.benchmarks.as_slice() {
+            [] => ALL.into(),
+            some if some.contains(&Benchmark::All) => ALL.into(),
+            some => some.iter().copied().collect(),
+        }
+    }
+}
+
+async fn measure(eval: &Eval, host: &Host, asked: BTreeSet<Benchmark>) -> Result<Report, Failure> {
     let mut report = Report { has_model: host.has_model(), ..Report::default() };
     for benchmark in asked {
         let began = clock::now();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::bootstrap::interval;
 use super::locomo::ADVERSARIAL;
-use super::measures::{NAMES, measure_index};
+use super::measures::measure_index;
 use super::report::{Section, percent};
 
 /// Measures that are compared between two runs.
@@ -66,13 +66,6 @@ pub(super) fn section(title: &str, before: &[Value], now: &[Value]) -> Option<Se
     })
 }
 
-/// Returns the questions of a saved run, if that run has the current measures.
-pub(super) fn saved(run: &Value) -> Option<&Vec<Value>> {
-    let measures = run.get("measures")?.as_array()?;
-    let are_ours = measures.iter().filter_map(Value::as_str).eq(NAMES);
-    if are_ours { run.get("questions")?.as_array() } else { None }
-}
-
 fn key(one: &Value) -> Option<(String, u64)> {
     Some((one["benchmark"].as_str()?.to_owned(), one["question"].as_u64()?))
 }
@@ -80,6 +73,7 @@ fn key(one: &Value) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::measures::NAMES;
     use serde_json::json;
 
     fn run(scores: &[f64]) -> Vec<Value> {
@@ -99,11 +93,5 @@ mod tests {
         assert_eq!(row, &["beam R@10", "20", "100.0", "100.0", "100.0", "better"]);
         assert_eq!(section.rows[0][5], "");
         assert!(super::section("t", &[], &run(&[1.0])).is_none());
-    }
-
-    #[test]
-    fn a_run_with_other_measures_is_not_compared() {
-        assert!(saved(&json!({"measures": ["R@1"], "questions": []})).is_none());
-        assert!(saved(&json!({"measures": NAMES, "questions": []})).is_some());
     }
 }

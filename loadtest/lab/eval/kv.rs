@@ -308,7 +308,7 @@ fn report_of(rows: Vec<Vec<String>>, all: &[Followed]) -> Report {
 }
 
 /// Returns the field `ordered_kv_records` of the first JSON file that has this field.
-fn paper_pairs(directory: &Path) -> Result<Option<Vec<(String, String)>>, Failure> {
+pub(super) fn paper_pairs(directory: &Path) -> Result<Option<Vec<(String, String)>>, Failure> {
     for path in corpus::files(directory, ".json")? {
         let value = corpus::json(&path)?;
         let Some(list) = value.get("ordered_kv_records").and_then(Value::as_array) else {
@@ -324,7 +324,7 @@ fn paper_pairs(directory: &Path) -> Result<Option<Vec<(String, String)>>, Failur
 
 /// Reads lists of pair indexes from the `.jsonl` files: one list per line, up to a maximum number
 /// of lists per file.
-fn paper_orderings(directory: &Path, most: usize) -> Result<Vec<Vec<usize>>, Failure> {
+pub(super) fn paper_orderings(directory: &Path, most: usize) -> Result<Vec<Vec<usize>>, Failure> {
     let mut all = Vec::new();
     for path in corpus::files(directory, ".jsonl")? {
         let text = args::file(&path, FILE_BYTES_MAX)?;

@@ -27,6 +27,8 @@ pub(super) struct Report {
     pub(super) reached: Vec<Reached>,
     /// Scores of each question, for the comparison of two runs.
     pub(super) questions: Vec<Value>,
+    /// Values of each question for the rows about contexts, for the comparison of two runs.
+    pub(super) shares: Vec<Value>,
     /// Skipped benchmarks, each with the reason for skipping.
     pub(super) skipped: Vec<String>,
     /// Whether the server has an embedding model; `None` if unknown.
@@ -39,6 +41,7 @@ impl Report {
         self.sections.extend(other.sections);
         self.reached.extend(other.reached);
         self.questions.extend(other.questions);
+        self.shares.extend(other.shares);
         self.skipped.extend(other.skipped);
     }
 
@@ -58,7 +61,7 @@ impl Report {
         let sections: Vec<Value> = self.sections.iter().map(Section::told).collect();
         json!({"run": about, "sections": sections, "goals": goals::goals_value(&self.reached, self.has_model),
             "reached": self.reached.iter().map(|(id, value)| json!({"id": id, "value": value})).collect::<Vec<_>>(),
-            "skipped": self.skipped, "measures": NAMES, "questions": self.questions})
+            "skipped": self.skipped, "measures": NAMES, "questions": self.questions, "shares": self.shares})
     }
 }
 

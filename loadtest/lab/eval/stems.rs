@@ -27,12 +27,29 @@ impl Stems {
 
     /// Returns the stems of the content words of a text.
     pub(super) fn of(&self, text: &str) -> HashSet<String> {
-        let lower = text.to_lowercase();
+        self.stems(&text.to_lowercase()).collect()
+    }
+
+    /// Returns the stems of the content words of a text, in order and with repetitions. A name of
+    /// several words, as in `maxTokens`, is several words.
+    pub(super) fn all(&self, text: &str) -> Vec<String> {
+        let mut parted = String::with_capacity(text.len());
+        let mut is_lower = false;
+        for c in text.chars() {
+            if is_lower && c.is_uppercase() {
+                parted.push(' ');
+            }
+            is_lower = c.is_lowercase();
+            parted.extend(c.to_lowercase());
+        }
+        self.stems(&parted).collect()
+    }
+
+    fn stems<'a>(&'a self, lower: &'a str) -> impl Iterator<Item = String> + 'a {
         let words = lower.split(|c: char| !c.is_alphanumeric());
         words
             .filter(|word| !word.is_empty() && !self.stop.contains(word))
             .map(|word| self.stemmer.stem(word).to_string())
-            .collect()
     }
 }
 
@@ -47,5 +64,11 @@ mod tests {
             stems.of("She's been painting the 2 Kites, hasn't she?").into_iter().collect();
         found.sort();
         assert_eq!(found, ["2", "kite", "paint"]);
+    }
+
+    #[test]
+    fn names_in_code_become_words_in_their_order() {
+        let found = Stems::new().all("fn maxTokens(kites: &Kite) the HTTPServer");
+        assert_eq!(found, ["fn", "max", "token", "kite", "kite", "httpserver"]);
     }
 }

@@ -7,14 +7,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::background;
-use super::contexts::{Figures, WINDOW};
-use super::corpus::{Question, Talk};
-use super::host::Host;
-use super::measures::rendered_inside;
-use super::progress::Progress;
-use super::recall::{self, Setting, StoredTalk, side_by_side};
-use super::{beam, locomo};
+use super::arms::Arm;
+use super::figures::{Figures, flag};
+use super::suites::WINDOW;
+use super::told::items;
+use crate::eval::background;
+use crate::eval::corpus::{Question, Talk};
+use crate::eval::host::Host;
+use crate::eval::measures::rendered_inside;
+use crate::eval::progress::Progress;
+use crate::eval::recall::{self, Setting, StoredTalk, side_by_side};
+use crate::eval::{beam, locomo};
 use vctx_cli::exit::Failure;
 use vctx_core::search::passages;
 
@@ -56,65 +59,78 @@ const BEAM: EvidenceSuite = EvidenceSuite {
     all: false,
 };
 
-/// Asks the questions of the conversations in a directory that is named as the suite.
-pub(super) async fn run(
+/// Stores the conversations of the suite with the given name.
+pub(super) async fn hold(
     host: &Host,
     name: &str,
     directory: &Path,
-    most: usize,
-) -> Result<Figures, Failure> {
-    let (suite, talks) = match name {
-        "beam" => (BEAM, beam::read(directory)?),
-        _ => (LOCOMO, locomo::read(directory)?),
+) -> Result<Vec<Arc<StoredTalk>>, Failure> {
+    let talks: Vec<Talk> = match name {
+        "beam" => beam::read(directory)?,
+        _ => locomo::read(directory)?,
     };
-    let talks: Vec<Talk> = talks.into_iter().map(|talk| only(talk, &suite, most)).collect();
     let before = background::vectors_made(host).await;
     let setting = Setting { window: WINDOW, mode: None, is_shifted: false };
-    let stored = recall::hold(host, &format!("context-{}", suite.name), talks, &setting).await?;
+    let stored = recall::hold(host, &format!("context-{name}"), talks, &setting).await?;
     let texts = stored.iter().flat_map(|one| &one.talk.messages);
     let expected: usize = texts.map(|message| passages(&message.text).len()).sum();
     background::wait(host, before, expected as u64).await;
-    let steps = stored.iter().map(|one| one.talk.questions.len()).sum();
-    let progress = Arc::new(Progress::new(&format!("context {}, questions", suite.name), steps));
-    let closing = Arc::clone(&progress);
-    let suite = Arc::new(suite);
-    let of = Arc::clone(&suite);
-    let work = move |stored: StoredTalk| {
+    Ok(stored.into_iter().map(Arc::new).collect())
+}
+
+/// Asks the questions of stored conversations.
+pub(super) async fn run(
+    name: &str,
+    stored: &[Arc<StoredTalk>],
+    most: usize,
+) -> Result<Figures, Failure> {
+    let suite = Arc::new(if name == "beam" { BEAM } else { LOCOMO });
+    let steps = stored.iter().map(|one| suite.asked(&one.talk, most).count()).sum();
+    let progress = Arc::new(Progress::new(&format!("context {name}, questions"), steps));
+    let (of, closing) = (Arc::clone(&suite), Arc::clone(&progress));
+    let work = move |stored: Arc<StoredTalk>| {
         let (suite, progress) = (Arc::clone(&of), Arc::clone(&progress));
-        async move { asked(&stored, &suite, &progress).await }
+        async move { asked(&stored, &suite, most, &progress).await }
     };
-    let found = side_by_side(stored, work).await?;
+    let found = side_by_side(stored.to_vec(), work).await?;
     closing.close();
     let mut figures = Figures::new(suite.name, suite.what);
     for (measure, built, plain) in found.into_iter().flatten() {
         figures.note(&measure, built);
-        figures.note(&format!("{measure}, plain search"), plain);
+        figures.note_of(Some(Arm::Plain), &measure, plain);
     }
     Ok(figures)
 }
 
-fn only(mut talk: Talk, suite: &EvidenceSuite, most: usize) -> Talk {
-    talk.questions.retain(|question| (suite.measure)(question).is_some());
-    talk.questions.truncate(most);
-    talk
+impl EvidenceSuite {
+    /// Returns the questions that are asked, each with the name of its measure.
+    fn asked<'a>(
+        &self,
+        talk: &'a Talk,
+        most: usize,
+    ) -> impl Iterator<Item = (String, &'a Question)> {
+        let measure = self.measure;
+        let named = talk.questions.iter().filter_map(move |one| Some((measure(one)?, one)));
+        named.take(most)
+    }
 }
 
 /// Returns for each question its measure, and what a context and a plain search reached.
 async fn asked(
     stored: &StoredTalk,
     suite: &EvidenceSuite,
+    most: usize,
     progress: &Progress,
 ) -> Result<Vec<(String, f64, f64)>, Failure> {
     let mut all = Vec::new();
-    for question in &stored.talk.questions {
-        let Some(measure) = (suite.measure)(question) else { continue };
+    for (measure, question) in suite.asked(&stored.talk, most) {
         let body = json!({"question": question.text, "tokens_max": suite.tokens_max});
         let shown = shown(&stored.caller.build_context(&body).await?, stored);
         let built = shown.intersection(&question.evidence).count();
         let ranking = recall::plain(stored, question).await?;
         let plain = rendered_inside(&question.evidence, &ranking, suite.tokens_max);
         let reached = |found: usize| match suite.all {
-            true => f64::from(u8::from(found == question.evidence.len())),
+            true => flag(found == question.evidence.len()),
             false => found as f64 / question.evidence.len().max(1) as f64,
         };
         all.push((measure, reached(built), reached(plain)));
@@ -125,8 +141,6 @@ async fn asked(
 
 /// Returns the messages of the conversation of which a context shows something.
 fn shown(told: &Value, stored: &StoredTalk) -> BTreeSet<usize> {
-    let sections = told["sections"].as_array().into_iter().flatten();
-    let items = sections.flat_map(|section| section["items"].as_array().into_iter().flatten());
-    let seqs = items.filter_map(|item| item["origin"]["seq"].as_u64());
+    let seqs = items(told).filter_map(|item| item["origin"]["seq"].as_u64());
     seqs.filter_map(|seq| stored.places.get(&seq).copied()).collect()
 }
