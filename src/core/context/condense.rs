@@ -21,8 +21,8 @@ const MEANING: f64 = 3.0;
 /// Weight of the meaning in the value of a turn of a conversation, with the turns around it.
 const TALK_MEANING: f64 = 0.5;
 
-/// Length in bytes up to which a message is one unit, and the same for a context that fills a number
-/// of tokens, which has room for more messages if it shows the best sentence of each.
+/// Length in bytes up to which a message is one unit, and the same for a context that fills a
+/// number of tokens, which has room for more messages if it shows the best sentence of each.
 const MESSAGE_BYTES_MAX: usize = 480;
 const MESSAGE_BYTES_FILLED: usize = 100;
 /// Share of the lines of a document that begin with a speaker, from which it is a conversation.

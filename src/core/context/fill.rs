@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::candidate::Candidate;
 use super::condense::Unit;
 
-/// Tokens of a small context, and the bounds of its depth. The depth says how much a further unit of
-/// a text is worth beside the unit before it, and how much the words of a text count beside its
+/// Tokens of a small context, and the bounds of its depth. The depth says how much a further unit
+/// of a text is worth beside the unit before it, and how much the words of a text count beside its
 /// place: a small context answers from a few texts, and a large one shows more of them.
 const SMALL_TOKENS: f64 = 512.0;
 const DEPTH_MIN: f64 = 0.3;
