@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::context_picture;
 use crate::exit::Failure;
 use crate::output;
 use crate::saved::save;
@@ -19,10 +20,6 @@ Examples:
   vctx context --agent ada --save receipt.json      keep the receipt; later: vctx verify --receipt receipt.json
   vctx context --agent ada --for \"Who is my dentist?\" --explain   what the memory says about it, and why";
 
-/// Length of the bar of a section that fills the whole context, in characters.
-const BAR_CHARS: u64 = 60;
-/// Number of characters of a text in the table of a context.
-const TEXT_CHARS: usize = 60;
 /// Number of characters of a tool call's arguments.
 const CALL_CHARS: usize = 200;
 
@@ -50,7 +47,8 @@ pub struct Context {
     #[arg(long, value_name = "TOKENS", requires = "question")]
     tokens_max: Option<u64>,
 
-    /// Show a table of the context's texts and of those that were left out, with their grades
+    /// Draw the window with the context in bars, instead of its text, and list the context's texts,
+    /// those that were left out, and what each step did
     #[arg(long, requires = "question")]
     explain: bool,
 
@@ -65,7 +63,7 @@ pub async fn run(context: Context) -> Result<(), Failure> {
         let body = json!({"question": question, "tokens_max": context.tokens_max,
             "explain": context.explain});
         let answer = client.build_context(&context.whose.agent()?, &body).await?;
-        let text = if context.explain { explained } else { built };
+        let text = if context.explain { context_picture::picture } else { built };
         return output::told(context.target.json, &answer, text);
     }
     let answer = match &context.save {
@@ -116,51 +114,6 @@ fn built(answer: &Value) -> String {
     let (used, most) =
         (output::number(answer, "/tokens_used"), output::number(answer, "/tokens_max"));
     format!("{text}\n\n{used} of at most {most} tokens")
-}
-
-/// Formats a built context as a bar for each section and a table of its texts and of those that
-/// were left out.
-fn explained(answer: &Value) -> String {
-    let most = output::number(answer, "/tokens_max").max(1);
-    let mut lines = Vec::new();
-    let mut rows = Vec::new();
-    for section in output::list(answer, "/sections") {
-        let tokens = output::number(section, "/tokens");
-        let length = usize::try_from(tokens * BAR_CHARS / most).unwrap_or(0).max(1);
-        let name = output::field(section, "/name");
-        lines.push(format!("{name:<10} {} {tokens} tokens", "█".repeat(length)));
-        for item in output::list(section, "/items") {
-            let text = output::cell(&output::field(item, "/text"), TEXT_CHARS);
-            rows.push(vec![
-                origin(item),
-                output::field(item, "/grade"),
-                output::field(item, "/tokens"),
-                "shown".to_owned(),
-                text,
-            ]);
-        }
-    }
-    for item in output::list(answer, "/left_out") {
-        let (grade, reason) = (output::field(item, "/grade"), output::field(item, "/reason"));
-        rows.push(vec![origin(item), grade, String::new(), reason, String::new()]);
-    }
-    if !rows.is_empty() {
-        let heads = ["text", "grade", "tokens", "fate", "words"];
-        lines.push(String::new());
-        lines.push(output::table(&heads, &[1, 2], &rows));
-    }
-    lines.push(String::new());
-    lines.push(built(answer));
-    lines.join("\n")
-}
-
-fn origin(item: &Value) -> String {
-    let of = |pointer: &str| output::field(item, pointer);
-    match of("/origin/store").as_str() {
-        "recall" => format!("#{}", of("/origin/seq")),
-        "archive" => format!("{} {}", of("/origin/doc_id"), of("/origin/chunk_id")),
-        _ => of("/origin/id"),
-    }
 }
 
 fn manifest(answer: &Value) -> String {

@@ -11,6 +11,7 @@ pub mod checkpoints;
 pub mod config;
 pub mod config_show;
 pub mod context;
+mod context_picture;
 pub mod conveyance;
 mod core_settings;
 pub mod doctor;

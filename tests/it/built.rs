@@ -59,6 +59,37 @@ async fn a_context_has_what_the_memory_holds_on_the_newest_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_draws_a_context() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8_192, "Be brief.").await;
+    for text in ["My dentist is Dr. Roe in the Harbour Street.", "My dentist sails a sloop."] {
+        ada.append("user", text).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0, "summarize": false})).await;
+    let socket = home.path("vctx.sock");
+    let question = "In which street is my dentist? And what does a ticket for the ferry cost?";
+    let asked = ["context", "ada", "--for", question, "--explain", "--socket"];
+    let asked = [&asked[..], &[socket.to_str().expect("a plain path")]].concat();
+    let output = home.run(&asked);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for part in [
+        "of 8192 tokens, ",
+        "\n context ",
+        "for part 1  #1 20",
+        "  part 2: And what does a ticket for the ferry cost?",
+        "\nsteps\n  intent     a message of kind question, in 2 parts\n",
+        "  pack       ",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let json = home.run(&[&asked[..], &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert!(told["steps"].is_array() && told["left_out"].is_array(), "{told:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn small_talk_gets_nothing_and_an_unknown_question_is_told_so() {
     let home = Home::new();
     let _server = home.serve().await;

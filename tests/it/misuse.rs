@@ -117,6 +117,7 @@ const WITH_A_SERVER: &[(i32, &str, &str)] = &[
     (66, "tool append_fifo --agent ada --rev * --args @none.json", "cannot read none.json"),
     (64, "trace ada nothing-here", "search for it first"),
     (67, "replay ada --turn 99", "vctx replay NAME"),
+    (64, "context ada --explain", "--for"),
     (64, "forget ada --seq 1", "add --yes"),
     (64, "forget ada --seq 900 --yes", "no such message"),
     (73, "report ada /nonexistent/x.html", "its directory does not exist"),
