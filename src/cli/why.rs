@@ -216,6 +216,12 @@ fn prompt(answer: &Value) -> String {
         output::field(answer, "/policy/max"),
     )];
     parts.push(output::table(&["in the prompt", "tokens", "together", "why"], &[1, 2], &rows));
+    let shown: Vec<Vec<String>> =
+        output::list(answer, "/context/items").iter().map(context_line).collect();
+    if !shown.is_empty() {
+        let heads = ["part", "grade", "tokens", "text"];
+        parts.push(section("the context that was built for the question", &heads, &[1, 2], &shown));
+    }
     let evicted = &answer["outside"]["evicted"];
     if !evicted.is_null() {
         parts.push(format!(
@@ -263,6 +269,19 @@ fn prompt(answer: &Value) -> String {
         parts.push("the prompt can no longer be rebuilt exactly: see vctx replay".to_owned());
     }
     parts.join("\n\n")
+}
+
+/// Returns the line of a text in a prompt's context.
+fn context_line(item: &Value) -> Vec<String> {
+    let text = match item["text"].as_str() {
+        Some(text) => output::cell(text, output::CELL_CHARS_MAX),
+        None => "(no longer stored)".to_owned(),
+    };
+    let part = output::number(item, "/part") + 1;
+    let mut row = vec![part.to_string()];
+    row.extend(output::fields(item, ["/grade", "/tokens"]));
+    row.push(text);
+    row
 }
 
 fn or_none(text: &str) -> &str {
@@ -318,13 +337,17 @@ mod tests {
         let answer = json!({"turn": 5, "model": "m", "token_estimate": 40, "usage": {"prompt": 44}, "policy": {"flush": 90, "max": 100},
             "sections": [{"section": "fifo", "tokens": 30, "items": [{"id": "x", "seq": 9, "role": "user", "tokens": 30, "why": "because"}]}],
             "outside": {"evicted": {"through_seq": 8, "at": "t", "summary_rev": 1, "why": "full"}, "entries": []},
-            "since": {"turn": 4, "came_in": [9, 10], "left": [3, 3]}, "exact": true});
+            "since": {"turn": 4, "came_in": [9, 10], "left": [3, 3]}, "exact": true,
+            "context": {"items": [{"part": 0, "grade": 0.8, "tokens": 12, "text": "[#3 t] user: Roe."},
+                {"part": 1, "grade": 0.5, "tokens": 7, "text": null}]}});
         let text = prompt(&answer);
         for part in [
             "40 tokens by our count, 44",
             "message 9 user",
             "up to message 8",
             "messages 9–9 came, nothing left",
+            "1       0.8      12  [#3 t] user: Roe.",
+            "2       0.5       7  (no longer stored)",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

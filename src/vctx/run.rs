@@ -22,6 +22,7 @@ use vctx_cli::exit::{Exit, Failure};
 use vctx_cli::export;
 use vctx_cli::forget;
 use vctx_cli::history;
+use vctx_cli::judge;
 use vctx_cli::limits;
 use vctx_cli::mcp;
 use vctx_cli::messages;
@@ -70,6 +71,7 @@ First steps:
   vctx forget --agent ada --seq 17           take a message away, with everything that was made of it
   vctx replay ada --turn 17                  what was sent to the model, byte by byte
   vctx why ada \"a fact\"                     why the model knew it, or did not
+  vctx judge ada                             how good answers with a built context are
   vctx report ada.html --agent ada           one page of figures for a reviewer
   vctx limits                                all limits, and the settings that change them
   vctx doctor                                everything the server relies on, tried on your database
@@ -103,6 +105,7 @@ enum Command {
     Trace(trace::Trace),
     Replay(replay::Replay),
     Why(why::Why),
+    Judge(judge::Judge),
     Quarantine(quarantine::Quarantine),
     Conveyance(conveyance::Conveyance),
     Config(config_show::ConfigCommand),
@@ -178,6 +181,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Trace(asked) => finish(asked.target.json, trace::run(asked)),
         Command::Replay(asked) => finish(asked.target.json, replay::run(asked)),
         Command::Why(asked) => finish(asked.target.json, why::run(asked)),
+        Command::Judge(asked) => finish(asked.target.json, judge::run(asked)),
         Command::Quarantine(asked) => finish(asked.target().json, quarantine::run(asked)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Config(asked) => finish(asked.json(), config_show::run(asked)),

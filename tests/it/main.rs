@@ -86,6 +86,7 @@ mod identifiers;
 mod import;
 mod isolation;
 mod isolation_vectors;
+mod judged;
 mod labels;
 mod leases;
 mod ledger;

@@ -56,6 +56,10 @@ const WITHOUT_A_SERVER: &[(i32, &str, &str)] = &[
     (64, "tools --format foo", "use one of json-schema"),
     (64, "state", "vctx agent list"),
     (64, "why ada", "vctx why AGENT"),
+    (64, "judge ada --turns 0", "0 is not in 1..=10000"),
+    (64, "judge ada --prompt 1 --turns 5", "cannot be used with"),
+    (66, "judge ada --merge none.jsonl", "cannot read none.jsonl"),
+    (65, "judge ada --merge note.txt", "one line for each prompt"),
     (64, "forget ada --seq 9-1 --yes", "use a number, or N-M"),
 ];
 
@@ -117,6 +121,9 @@ const WITH_A_SERVER: &[(i32, &str, &str)] = &[
     (66, "tool append_fifo --agent ada --rev * --args @none.json", "cannot read none.json"),
     (64, "trace ada nothing-here", "search for it first"),
     (67, "replay ada --turn 99", "vctx replay NAME"),
+    (67, "judge nobody", "vctx agent list"),
+    (67, "judge ada", "`vctx replay AGENT` lists the prompts"),
+    (67, "judge ada --prompt 9", "vctx replay NAME"),
     (64, "context ada --explain", "--for"),
     (64, "forget ada --seq 1", "add --yes"),
     (64, "forget ada --seq 900 --yes", "no such message"),

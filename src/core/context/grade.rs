@@ -10,7 +10,7 @@ use crate::search::{Likeness, PartScore, content_words, part_scores_of};
 /// Grade from which a candidate is shown.
 pub const GRADE_MIN: f64 = 0.35;
 /// Grade from which a candidate answers its part of the question.
-const GRADE_CORRECT: f64 = 0.6;
+pub(super) const GRADE_CORRECT: f64 = 0.6;
 /// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 const RANK_CONSTANT: f64 = 60.0;
 /// Weights of the parts of a grade, and the value at which the grade is one half.

@@ -15,8 +15,10 @@ mod condense;
 mod fill;
 mod grade;
 mod intent;
+mod judge;
 mod look;
 mod pack;
+mod sentence;
 mod steps;
 
 pub use bridge::{Bridge, apart, bridges, is_identifier};
@@ -26,6 +28,7 @@ pub use condense::{Unit, Units};
 pub use fill::by_place;
 pub use grade::{GRADE_MIN, Grade, graded, graded_all, is_held};
 pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};
+pub use judge::{JudgedPrompt, JudgedText, Verdict};
 pub use look::{MessageView, Pool, plan, plan_further};
 pub use pack::{Pack, PackItem, PackLimits, pack};
 pub use steps::Steps;

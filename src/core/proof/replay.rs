@@ -65,6 +65,8 @@ pub struct Replayed {
     pub differs: Vec<Differs>,
     /// Content of the context pack that the prompt showed, if it is stored.
     pub context: Option<PackContent>,
+    /// The texts of the context's items; `None` for a text that is no longer stored.
+    pub context_texts: Vec<Option<String>>,
 }
 
 impl Replayed {
@@ -161,7 +163,15 @@ fn replayed(stored: Stored<'_>, counts: Counts) -> Replayed {
         }
     }
     let context = stored.pack.and_then(ContextPack::content);
-    Replayed { window, request, gone, differs, context }
+    let context_texts = context.as_ref().map(|content| texts_of(content, stored.packed));
+    let context_texts = context_texts.unwrap_or_default();
+    Replayed { window, request, gone, differs, context, context_texts }
+}
+
+/// Returns the texts of a context's items; `None` for a text that is no longer stored.
+fn texts_of(content: &PackContent, packed: &[Message]) -> Vec<Option<String>> {
+    let message = |seq: u64| packed.iter().find(|message| message.seq == seq);
+    (0..content.items.len()).map(|at| content.item_text(at, message).ok()).collect()
 }
 
 fn differing(what: &str, seq: Option<u64>, expected: &str, found: &str) -> Differs {

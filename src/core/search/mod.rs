@@ -34,7 +34,7 @@ pub(crate) use query::phrases_of;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
 pub(crate) use rank::{
     PartScore, content_words, part_scores, part_scores_of, turn_values, with_neighbours,
-    word_values,
+    word_values, words_held,
 };
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};
 pub use recall::{

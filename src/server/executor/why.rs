@@ -312,8 +312,14 @@ impl Executor {
             "sections": sections, "outside": {"evicted": evicted, "entries": entries}, "since": since,
             "created_at": prompt.created_at, "end": prompt.end});
         if let Some(content) = &found.context {
+            let items = content.items.iter().zip(&found.context_texts).map(|(item, text)| {
+                let mut told = json!(item);
+                told["text"] = json!(text);
+                told
+            });
+            let items: Vec<Value> = items.collect();
             told["context"] = json!({"pack": prompt.window.pack, "question_seq": content.question_seq,
-                "tokens": content.tokens, "items": content.items, "left_out": content.left_out});
+                "tokens": content.tokens, "items": items, "left_out": content.left_out});
         }
         Ok(told)
     }

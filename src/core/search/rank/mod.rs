@@ -27,6 +27,7 @@ pub(crate) use parts::{
 };
 pub(crate) use question::content_words;
 pub(super) use question::without_names;
+pub(crate) use related::words_held;
 pub(super) use related::{AskedWord, TextWord};
 pub use related::{held_words, related_words};
 pub(super) use scorer::{RankInput, ranked};

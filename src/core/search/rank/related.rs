@@ -91,9 +91,14 @@ impl Alike {
 
 /// Returns how many of the given words a text holds, in any form of the word.
 pub fn held_words(words: &[String], text: &str) -> usize {
+    words_held(words, text).into_iter().filter(|held| *held).count()
+}
+
+/// Returns for each of the given words whether a text holds it, in any form of the word.
+pub(crate) fn words_held(words: &[String], text: &str) -> Vec<bool> {
     let mut lexicon = Lexicon::new();
     let held: HashSet<Stem> = lexicon.read(text).iter().map(|word| word.stem).collect();
-    words.iter().filter(|word| held.contains(&lexicon.word(word).stem)).count()
+    words.iter().map(|word| held.contains(&lexicon.word(word).stem)).collect()
 }
 
 /// Returns the words of the everyday subjects of a query's words and the words nearest to them in
