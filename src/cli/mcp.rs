@@ -55,7 +55,7 @@ pub struct Mcp {
     #[arg(long, value_name = "SOCKET")]
     listen: Option<PathBuf>,
 
-    /// Dialect of the tools: vctx, memgpt or anthropic
+    /// Dialect of the tools: vctx, memgpt, anthropic or ues
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 

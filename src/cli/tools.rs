@@ -17,8 +17,8 @@ Examples:
   vctx tools --format anthropic --dialect anthropic
 
 Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (the server's own eleven tools), memgpt \
-(core_memory_append, conversation_search, …), anthropic (the tool `memory` for blocks, and the server's own tools for everything else). The \
-server accepts calls to the tools of every dialect: vctx tool NAME";
+(core_memory_append, conversation_search, …), anthropic (the tool `memory` for blocks, and the server's own tools for everything else), \
+ues (retrieve_from_ues for both searches, summarize_text, and the other tools of the server). The server accepts calls to the tools of every dialect: vctx tool NAME";
 
 /// List the tools, or print their schemas
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct Tools {
     #[arg(long, value_name = "FORMAT", value_parser = args::format)]
     format: Option<Format>,
 
-    /// Dialect of the tools: vctx, memgpt or anthropic
+    /// Dialect of the tools: vctx, memgpt, anthropic or ues
     #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
     dialect: Dialect,
 

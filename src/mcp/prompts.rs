@@ -28,6 +28,12 @@ A memory that outlives the conversation. Files under /memories have facts, prefe
 you begin, and keep them up to date. write_recall keeps a text that may be needed later, and search_recall finds it, as it finds earlier \
 messages. Documents go into the archive with ingest_archival, and search_archival finds their passages.";
 
+/// Instructions for a model with the tools of a Unified Experience Storage.
+const UES: &str = "\
+A memory that outlives the conversation. Blocks stay in view: store_core keeps facts, preferences and plans in them. retrieve_from_ues finds earlier \
+messages and passages of documents, also by time; summarize_text shortens what is too long, word by word. write_recall keeps a text that may be needed \
+later, and ingest_archival puts documents into the archive.";
+
 /// Instructions common to all dialects.
 const ALL: &str = "\
 Every answer says how full the window is and whether something was evicted. Key and revision of a call are kept for you. An error says what to do next.";
@@ -38,6 +44,7 @@ pub(super) fn instructions(dialect: Dialect) -> String {
         Dialect::Vctx => VCTX,
         Dialect::MemGpt => MEMGPT,
         Dialect::Anthropic => ANTHROPIC,
+        Dialect::Ues => UES,
     };
     format!("{own} {ALL}")
 }
@@ -92,7 +99,9 @@ pub(super) fn prompt(
 
 fn using(dialect: Dialect) -> String {
     let look = match dialect {
-        Dialect::Vctx => "Read the resource of the core, or the blocks with fetch_core",
+        Dialect::Vctx | Dialect::Ues => {
+            "Read the resource of the core, or the blocks with fetch_core"
+        }
         Dialect::MemGpt => "Read the blocks of core memory in your window",
         Dialect::Anthropic => "View /memories and the files there",
     };
@@ -106,7 +115,7 @@ fn using(dialect: Dialect) -> String {
 
 fn remembering(dialect: Dialect, text: &str) -> String {
     let (core, archive) = match dialect {
-        Dialect::Vctx => ("store_core", "ingest_archival"),
+        Dialect::Vctx | Dialect::Ues => ("store_core", "ingest_archival"),
         Dialect::MemGpt => ("core_memory_append or memory_replace", "archival_memory_insert"),
         Dialect::Anthropic => ("the tool `memory`", "ingest_archival"),
     };

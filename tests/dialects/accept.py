@@ -24,7 +24,7 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.responses import FunctionTool, FunctionToolParam
 from pydantic import TypeAdapter
 
-DIALECTS = ["vctx", "memgpt", "anthropic"]
+DIALECTS = ["vctx", "memgpt", "anthropic", "ues"]
 
 
 def check(condition, what):

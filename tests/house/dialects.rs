@@ -370,7 +370,7 @@ fn a_model_sees_only_arguments_that_exist() {
 /// provider receives.
 #[test]
 fn the_tools_of_other_dialects() {
-    for dialect in [Dialect::MemGpt, Dialect::Anthropic] {
+    for dialect in [Dialect::MemGpt, Dialect::Anthropic, Dialect::Ues] {
         let own: Vec<Value> = own_tools(dialect)
             .iter()
             .map(|tool| Format::OpenaiChat.tool(tool, Profile::Full, true))

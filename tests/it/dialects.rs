@@ -10,6 +10,7 @@ use crate::wire::Answer;
 
 mod anthropic;
 mod memgpt;
+mod ues;
 
 const WINDOW: u64 = 8192;
 
@@ -119,7 +120,7 @@ async fn the_same_edit_in_every_dialect_leaves_the_same_memory_and_moves_the_rev
     let home = Home::new();
     let _server = home.serve().await;
     let mut doors = Vec::new();
-    for dialect in ["vctx", "memgpt", "anthropic"] {
+    for dialect in ["vctx", "memgpt", "anthropic", "ues"] {
         for door in ["http", "mcp"] {
             let name = format!("{dialect}-{door}");
             let agent = Agent::create(home.wire("vctx.sock"), &name, WINDOW, "You are Ada.").await;
@@ -136,7 +137,7 @@ async fn the_same_edit_in_every_dialect_leaves_the_same_memory_and_moves_the_rev
         let mut states = Vec::new();
         for (dialect, agent, door) in &mut doors {
             let (name, arguments) = match *dialect {
-                "vctx" => edit.vctx.clone(),
+                "vctx" | "ues" => edit.vctx.clone(),
                 "memgpt" => edit.memgpt.clone().unwrap_or(edit.vctx.clone()),
                 _ => ("memory", edit.anthropic.clone()),
             };
@@ -291,7 +292,7 @@ async fn tools_are_listed_in_every_form_by_http_and_by_the_command() {
     let wire = home.wire("vctx.sock");
     let socket = home.path("vctx.sock");
     let socket = socket.to_str().expect("a plain path");
-    for dialect in ["vctx", "memgpt", "anthropic"] {
+    for dialect in ["vctx", "memgpt", "anthropic", "ues"] {
         for format in ["json-schema", "openai-chat", "openai-responses", "anthropic", "mcp"] {
             for strict in [false, true] {
                 let path = format!("/v1/tools?dialect={dialect}&format={format}&strict={strict}");
@@ -355,7 +356,7 @@ async fn the_packages_of_openai_and_anthropic_take_our_schemas_and_our_answers()
     let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
-    for dialect in ["vctx", "memgpt", "anthropic"] {
+    for dialect in ["vctx", "memgpt", "anthropic", "ues"] {
         for format in ["openai-chat", "openai-responses", "anthropic"] {
             for how in ["plain", "strict"] {
                 let line = format!("{dialect} {format} {how} ok");

@@ -491,6 +491,14 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
             )),
             loose(any(json!({"query": "lighthouse", "page_token": names.recall_token}))),
         ],
+        "retrieve_from_ues" => vec![
+            near(json!({"query": word})),
+            loose(any(json!({"query": "lighthouse", "top_k": 20, "time_filter": "2000-01-01/"}))),
+        ],
+        // The text is the caller's own.
+        "summarize_text" => {
+            vec![loose(any(json!({"text": format!("The {word} keeper went home.")})))]
+        }
         "trace_memory" => vec![
             found(json!({"from": names.message_id})),
             found(json!({"from": names.message_id, "follow": ["derived", "summary"], "depth": 3})),

@@ -82,6 +82,7 @@ async fn a_list_has_the_same_order_in_every_bridge() {
         ("vctx", "search_recall"),
         ("memgpt", "conversation_search"),
         ("anthropic", "search_recall"),
+        ("ues", "retrieve_from_ues"),
     ];
     for (dialect, search) in searches {
         let mut all: Vec<Vec<String>> = Vec::new();

@@ -382,6 +382,7 @@ async fn a_configuration_names_all_tools_or_those_of_its_dialect() {
         (&[("VCTX_CHAT__TOOLS", "[all]")][..], 11),
         (&[("VCTX_CHAT__DIALECT", "memgpt")], 5),
         (&[("VCTX_CHAT__DIALECT", "anthropic")], 5),
+        (&[("VCTX_CHAT__DIALECT", "ues")], 5),
         (&[("VCTX_CHAT__DIALECT", "anthropic"), ("VCTX_CHAT__TOOLS", "[all]")], 10),
     ] {
         let stage = Stage::new("echo", &[], 16_384, more).await;

@@ -124,6 +124,8 @@ async fn no_door_shows_any_part_of_a_text_in_quarantine() {
         ("conversation_search", json!({"query": "berth"})),
         ("conversation_search_date", json!({"start_date": "2000-01-01", "end_date": "2999-01-01"})),
         ("archival_memory_search", json!({"query": "berth"})),
+        ("retrieve_from_ues", json!({"query": "berth history", "top_k": 20})),
+        ("retrieve_from_ues", json!({"query": "berth", "time_filter": "2000-01-01/"})),
         ("trace_memory", json!({"from": "agent"})),
         ("trace_memory", json!({"from": "1"})),
         ("trace_memory", json!({"from": "2"})),

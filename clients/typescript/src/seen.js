@@ -15,6 +15,8 @@ export const BUILDS_ON_NOTHING = new Set([
   "conversation_search_date",
   "archival_memory_insert",
   "archival_memory_search",
+  "retrieve_from_ues",
+  "summarize_text",
 ]);
 
 /**

@@ -34,6 +34,8 @@ const OTHER_NAMES = {
   conversation_search_date: { start_date: "2026-01-01", end_date: "2100-01-01" },
   archival_memory_insert: { content: "High tide is at noon." },
   archival_memory_search: { query: "tide" },
+  retrieve_from_ues: { query: "pier" },
+  summarize_text: { text: "High tide is at noon." },
   memory: { command: "view", path: "/memories" },
 };
 

@@ -7,6 +7,7 @@ mod memgpt;
 mod offer;
 mod strict;
 mod translate;
+mod ues;
 
 pub use anthropic::MEMORY;
 pub use format::{Format, Profile};

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::format::{Format, Profile};
-use super::{anthropic, memgpt};
+use super::{anthropic, memgpt, ues};
 use crate::error::{Error, Result};
 use crate::tools::{Access, Output, Tool};
 
@@ -18,11 +18,14 @@ pub enum Dialect {
     /// Anthropic's `memory` tool, which shows blocks as files under `/memories`, and this server's
     /// tools for everything else.
     Anthropic,
+    /// One search over everything that the memory holds and a summary of a text, by the names of a
+    /// Unified Experience Storage, and this server's tools for everything else.
+    Ues,
 }
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: &'static [Self] = &[Self::Vctx, Self::MemGpt, Self::Anthropic];
+    pub const ALL: &'static [Self] = &[Self::Vctx, Self::MemGpt, Self::Anthropic, Self::Ues];
 
     /// Returns the name of the dialect in calls and answers.
     pub fn text(self) -> &'static str {
@@ -30,13 +33,14 @@ impl Dialect {
             Self::Vctx => "vctx",
             Self::MemGpt => "memgpt",
             Self::Anthropic => "anthropic",
+            Self::Ues => "ues",
         }
     }
 
     /// Returns the dialect with the given name.
     pub fn by_name(name: &str) -> Result<Self> {
         let known = Self::ALL.iter().copied().find(|dialect| dialect.text() == name);
-        known.ok_or_else(|| Error::argument("dialect", "use vctx, memgpt or anthropic"))
+        known.ok_or_else(|| Error::argument("dialect", "use vctx, memgpt, anthropic or ues"))
     }
 
     /// Returns the names of the dialect's tools, in order.
@@ -47,6 +51,10 @@ impl Dialect {
             Self::MemGpt => memgpt::names(),
             Self::Anthropic => {
                 std::iter::once(anthropic::MEMORY).chain(others().map(own)).collect()
+            }
+            Self::Ues => {
+                let theirs = ues::tools().into_iter().map(|tool| tool.name);
+                theirs.chain(ues::others().map(own)).collect()
             }
         }
     }
@@ -67,6 +75,9 @@ impl Dialect {
             Self::Anthropic => {
                 std::iter::once(anthropic::tool()).chain(others().map(|tool| own(*tool))).collect()
             }
+            Self::Ues => {
+                ues::tools().into_iter().chain(ues::others().map(|tool| own(*tool))).collect()
+            }
         }
     }
 
@@ -76,6 +87,7 @@ impl Dialect {
             Self::Vctx => Vec::new(),
             Self::MemGpt => memgpt::tools(),
             Self::Anthropic => vec![anthropic::tool()],
+            Self::Ues => ues::tools(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::offer::Dialect;
-use super::{anthropic, memgpt};
+use super::{anthropic, memgpt, ues};
 use crate::error::{Code, Error, Result};
 use crate::policy::{TEXT, Wording};
 use crate::text::nearest;
@@ -77,7 +77,8 @@ pub fn understood(name: &str, arguments: Map<String, Value>) -> Result<Translate
     if name == anthropic::MEMORY {
         return anthropic::understood(arguments);
     }
-    match memgpt::understood(name, arguments.clone()) {
+    let theirs = memgpt::understood(name, arguments.clone());
+    match theirs.or_else(|| ues::understood(name, arguments.clone())) {
         Some(translated) => translated,
         None => Tool::by_name(name)?.decode(arguments).map(Translated::own),
     }

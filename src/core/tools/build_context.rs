@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 
-use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::context_told::{content_of, ratio, sections};
+use super::context_told::{barred, content_of, ratio, sections, zone};
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
@@ -21,13 +20,11 @@ use crate::limits::{
     WINDOW_TOKENS_MAX,
 };
 use crate::memory::core::Core;
-use crate::memory::local_time::zone_of;
 use crate::memory::message::{Message, Role};
 use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
 use crate::search::{LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, LookFound};
 use crate::text::lexical;
-use crate::trust::TaintReport;
 use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
 
 /// Maximum number of rounds of looks; a call may ask 16 questions.
@@ -481,11 +478,7 @@ impl BuildContext {
         question_seq: Option<u64>,
     ) {
         let zone = zone(ctx.core);
-        let barred = |message: &Message| {
-            let TaintReport { rules, held } = ctx.around.taint.untrusted(ctx.core, message);
-            let is_tainted = (!rules.is_empty()).then_some(Fate::Tainted);
-            held.map(|_| Fate::Quarantined).or(is_tainted)
-        };
+        let barred = |message: &Message| barred(ctx, message);
         let of = |message: &Message| (time_of_message(message, &zone).day(), speaker(message));
         let head_seq = if self.is_beside_window() { ctx.core.queue.head_seq } else { u64::MAX };
         let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
@@ -591,9 +584,4 @@ fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], fills: bool) {
             candidate.fate = Some(Fate::Poor);
         }
     }
-}
-
-fn zone(core: &Core) -> TimeZone {
-    let clock = core.window_clock.as_ref();
-    clock.and_then(|clock| zone_of(&clock.zone)).unwrap_or(TimeZone::UTC)
 }

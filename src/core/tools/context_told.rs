@@ -1,12 +1,18 @@
 //! Tells what a context shows and what it leaves out, for the answer of a build and for the context
 //! pack.
 
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::context::{Candidate, Grade, Pack, PackItem};
+use crate::memory::core::Core;
+use crate::memory::local_time::zone_of;
+use crate::memory::message::Message;
 use crate::memory::pack::{Fate, LeftOut, PackContent, ShownItem};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
+use crate::policy::Ctx;
+use crate::trust::TaintReport;
 
 /// Number of candidates that were left out that an answer with `explain` names.
 const LEFT_OUT_MAX: usize = 40;
@@ -85,4 +91,17 @@ fn left_out(
 
 fn grade(value: f64) -> Value {
     plain((value * GRADE_UNITS).round() / GRADE_UNITS)
+}
+
+/// Returns why a message must not be shown where nothing fences its text, if it must not.
+pub(super) fn barred(ctx: &Ctx<'_>, message: &Message) -> Option<Fate> {
+    let TaintReport { rules, held } = ctx.around.taint.untrusted(ctx.core, message);
+    let is_tainted = (!rules.is_empty()).then_some(Fate::Tainted);
+    held.map(|_| Fate::Quarantined).or(is_tainted)
+}
+
+/// Returns the zone of the days in a context.
+pub(super) fn zone(core: &Core) -> TimeZone {
+    let clock = core.window_clock.as_ref();
+    clock.and_then(|clock| zone_of(&clock.zone)).unwrap_or(TimeZone::UTC)
 }

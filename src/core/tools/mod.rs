@@ -11,6 +11,7 @@ mod branch_agent;
 mod build_context;
 mod bury_chain;
 mod compact;
+mod condense_text;
 mod context_told;
 mod core_results;
 mod document_chunks;
@@ -40,6 +41,7 @@ mod refine_summary;
 mod release_tainted;
 mod rename_agent;
 mod result_page;
+mod retrieve_memories;
 mod search_archival;
 mod search_recall;
 mod send_message;
@@ -63,6 +65,7 @@ pub use append_messages::AppendMessages;
 pub use branch_agent::branch_core;
 pub use build_context::{BuildContext, BuiltContext, GivenText, newest_question};
 pub use bury_chain::BuryChain;
+pub use condense_text::CondenseText;
 pub use edit_core::{EditCore, ViewCore};
 pub use expire_recall::ExpireRecall;
 pub use fire_tick::FireTick;
@@ -79,6 +82,7 @@ pub use record_prompt::RecordPrompt;
 pub use refine_summary::RefineSummary;
 pub use release_tainted::{ReleaseTainted, nothing_tainted, tainted_place};
 pub use rename_agent::RenameAgent;
+pub use retrieve_memories::RetrieveMemories;
 pub use search_recall::look_only;
 pub use send_message::Say;
 pub use spec::{
@@ -116,6 +120,8 @@ list! {
         edit_core::ViewCore,
         send_message::Say,
         recall_dates::RecallDates,
+        retrieve_memories::RetrieveMemories,
+        condense_text::CondenseText,
         hold_run::HoldRun,
         hold_run::EndRun,
         record_prompt::RecordPrompt,

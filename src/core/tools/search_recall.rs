@@ -131,7 +131,7 @@ fn yes() -> bool {
 
 /// Returns the positions of the queue's messages that a search looks at. The search of a run leaves
 /// out the messages of the run, because the question itself would be the best result.
-fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
+pub(super) fn searched_queue(ctx: &Ctx<'_>) -> Range<u64> {
     let queue = &ctx.core.queue;
     let run = ctx.core.run.as_ref().filter(|_| ctx.around.capture.is_some());
     match queue.count {

@@ -22,6 +22,8 @@ BUILDS_ON_NOTHING = frozenset(
         "conversation_search_date",
         "archival_memory_insert",
         "archival_memory_search",
+        "retrieve_from_ues",
+        "summarize_text",
     }
 )
 

@@ -9,6 +9,7 @@ const USUAL = {
   vctx: ["store_core", "search_recall", "write_recall", "search_archival"],
   memgpt: ["core_memory_append", "core_memory_replace", "conversation_search", "archival_memory_search"],
   anthropic: ["memory", "search_recall", "write_recall", "search_archival"],
+  ues: ["store_core", "retrieve_from_ues", "write_recall", "summarize_text"],
 };
 
 /**
@@ -19,7 +20,7 @@ const USUAL = {
  * `names` are the tools, or "all"; by default four of the dialect. With a `key`, a call with the same id takes effect once, also if
  * another process repeats it.
  *
- * @param {Agent} agent @param {{names?: string[] | "all", dialect?: "vctx" | "memgpt" | "anthropic", key?: string}} [how]
+ * @param {Agent} agent @param {{names?: string[] | "all", dialect?: "vctx" | "memgpt" | "anthropic" | "ues", key?: string}} [how]
  * @returns {Promise<Record<string, import("ai").Tool<any, string>>>}
  */
 export async function vctxTools(agent, { names, dialect = "vctx", key } = {}) {

@@ -8,12 +8,12 @@ import type { Agent } from "../client.js";
  * `names` are the tools, or "all"; by default four of the dialect. With a `key`, a call with the same id takes effect once, also if
  * another process repeats it.
  *
- * @param {Agent} agent @param {{names?: string[] | "all", dialect?: "vctx" | "memgpt" | "anthropic", key?: string}} [how]
+ * @param {Agent} agent @param {{names?: string[] | "all", dialect?: "vctx" | "memgpt" | "anthropic" | "ues", key?: string}} [how]
  * @returns {Promise<Record<string, import("ai").Tool<any, string>>>}
  */
 export declare function vctxTools(agent: Agent, { names, dialect, key }?: {
     names?: string[] | "all";
-    dialect?: "vctx" | "memgpt" | "anthropic";
+    dialect?: "vctx" | "memgpt" | "anthropic" | "ues";
     key?: string;
 }): Promise<Record<string, import("ai").Tool<any, string>>>;
 export type Call = (name: string, input: any, more: {

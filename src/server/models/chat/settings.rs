@@ -48,7 +48,7 @@ pub struct ChatSettings {
     pub max_tokens_field: String,
     /// Whether the model's answers are streamed.
     pub stream: bool,
-    /// Dialect of the tools: `vctx`, `memgpt` or `anthropic`.
+    /// Dialect of the tools: `vctx`, `memgpt`, `anthropic` or `ues`.
     pub dialect: String,
     /// Whether the tool schemas are sent in strict mode.
     pub strict: bool,
