@@ -112,7 +112,7 @@ fn beginning(
     let part = whole[..end].trim_end();
     Extract {
         text: part.to_owned(),
-        spans: vec![sentence.start..sentence.start + part.len()],
+        spans: std::iter::once(sentence.start..sentence.start + part.len()).collect(),
         tokens: counter.count(part),
     }
 }

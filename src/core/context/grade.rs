@@ -70,9 +70,15 @@ impl Grade {
     #[must_use]
     pub fn with_meaning(self, likeness: Likeness) -> Self {
         let meaning = meaning(likeness);
+        Self { meaning, ..self.raised(MEANING * (meaning - MEANING_HALF)) }
+    }
+
+    /// Returns a grade whose logit is higher by a number.
+    #[must_use]
+    pub fn raised(self, by: f64) -> Self {
         let grade = self.grade.clamp(f64::EPSILON, 1.0 - f64::EPSILON);
-        let value = (grade / (1.0 - grade)).ln() + MEANING * (meaning - MEANING_HALF);
-        Self { grade: 1.0 / (1.0 + (-value).exp()), meaning, ..self }
+        let value = (grade / (1.0 - grade)).ln() + by;
+        Self { grade: 1.0 / (1.0 + (-value).exp()), ..self }
     }
 }
 

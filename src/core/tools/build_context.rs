@@ -12,7 +12,7 @@ use super::told;
 use crate::context::{
     Candidate, GRADE_MIN, Grade, MessageView, PackLimits, Pool, QuestionIntent, Steps, SubQuestion,
     Task, Units, WindowText, answered, answered_better, apart, bridges, by_place, graded_all,
-    is_held, is_identifier, keep_statements, pack, plan, plan_further,
+    is_held, is_identifier, keep_statements, link, pack, plan, plan_further,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -285,12 +285,13 @@ impl BuildContext {
         let mut gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
         let units = compared(ctx, &mut gathered, self.fills(), &mut steps)?;
         let is_open = !gathered.parts.is_empty();
-        let told_grades = gathered.grades.clone();
         let all: Vec<usize> = (0..gathered.parts.len()).collect();
         let is_given = !self.documents.is_empty();
         let sure = if is_given { all.clone() } else { held(&gathered) };
         let is_held = !sure.is_empty();
         let kept = if self.fills() { all } else { sure };
+        link(&gathered.candidates, &mut gathered.grades);
+        let told_grades = gathered.grades.clone();
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
