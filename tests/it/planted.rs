@@ -36,6 +36,7 @@ const UNPLANTED: &[(&str, &str)] = &[
     ("provenance.message_ids.[]", "ids of messages that exist"),
     ("part.upload", "needs vectors of the caller; every forget operation removes all parts"),
     ("after", "a time"),
+    ("time_filter", "a time"),
     ("pack", "the digest of a context pack that exists"),
     ("zone", "must be the name of a time zone"),
     ("before", "a time"),
