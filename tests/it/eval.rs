@@ -137,7 +137,7 @@ fn contexts_are_measured_beside_other_methods_and_against_a_saved_run() {
 
 /// One context follows each chain of nested keys to its end, and a small context has the facts of a
 /// month.
-#[cfg(feature = "long-tests")]
+#[cfg(feature = "full-tests")]
 #[test]
 fn a_context_follows_keys_and_has_the_facts_of_a_month() {
     let (home, data) = (Home::new(), data());
