@@ -15,7 +15,7 @@ const DEPTH_MAX: f64 = 0.7;
 /// Smallest share of the most valuable unit that a text counts with.
 const WORDS_MIN: f64 = 0.01;
 /// How much a long unit is worth less than a short one: the exponent of its length.
-const LENGTH: f64 = 0.25;
+const LENGTH: f64 = 0.5;
 /// Length of a unit in bytes that changes no value.
 const LENGTH_USUAL: f64 = 100.0;
 /// Weight of what the model said itself, beside what it was told.

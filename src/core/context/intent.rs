@@ -34,6 +34,26 @@ pub enum Task {
     Statement,
 }
 
+/// Words of questions whose answer is an order of events.
+const FOR_ORDER: [&str; 9] = [
+    "order",
+    "sequence",
+    "timeline",
+    "chronolog",
+    "walk me through",
+    "history of",
+    "develop",
+    "evolve",
+    "progress",
+];
+
+/// Whether a question asks for an order of events, so that messages are shown in their order. For
+/// another question, the newest statement comes first, before what it replaces.
+pub fn asks_for_order(question: &str) -> bool {
+    let question = question.to_lowercase();
+    FOR_ORDER.iter().any(|words| question.contains(words))
+}
+
 /// What the answer to a question is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -478,5 +498,12 @@ mod tests {
         let read = QuestionIntent::read("Name the boats, in one sentence. Use only harbour words.");
         assert_eq!(read.constraints, ["in one sentence", "only harbour words"]);
         assert!(QuestionIntent::read("Where was the man born who built the boat?").is_compound);
+    }
+
+    #[test]
+    fn a_question_for_an_order_is_known() {
+        assert!(asks_for_order("In which order did I visit the ports?"));
+        assert!(asks_for_order("How did my plan develop?"));
+        assert!(!asks_for_order("Where is my dentist?"));
     }
 }

@@ -30,7 +30,9 @@ pub use condense::{Unit, Units};
 pub use extract::{Extract, extract};
 pub use fill::by_place;
 pub use grade::{GRADE_MIN, Grade, graded, graded_all, is_held};
-pub use intent::{AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task};
+pub use intent::{
+    AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task, asks_for_order,
+};
 pub use judge::{JudgedPrompt, JudgedText, Verdict};
 pub use link::link;
 pub use look::{MessageView, Pool, plan, plan_further};

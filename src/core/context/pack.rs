@@ -49,6 +49,8 @@ pub struct PackLimits {
     /// Whether the memory holds anything on the question; if not, the context says that its texts
     /// are only the nearest ones.
     pub is_held: bool,
+    /// Whether messages are in the order of the conversation; otherwise the newest one is first.
+    pub is_chronological: bool,
 }
 
 impl PackLimits {
@@ -86,7 +88,7 @@ pub struct Pack {
     pub pieces: Vec<Piece>,
     /// Cost of the text, in tokens.
     pub tokens: u64,
-    /// The texts from the conversation, oldest first.
+    /// The texts from the conversation, in order.
     pub memory: Vec<PackItem>,
     /// The texts from documents.
     pub documents: Vec<PackItem>,
@@ -307,6 +309,9 @@ fn rendered(
         }
     }
     said.sort_unstable();
+    if !limits.is_chronological {
+        said.reverse();
+    }
     given.sort_by_key(|item: &PackItem| item.candidate);
     let mut day = None;
     let mut memory = Vec::new();
@@ -451,7 +456,13 @@ mod tests {
         let parts = QuestionIntent::read(question).sub_questions;
         let grades: Vec<Vec<_>> = parts.iter().map(|part| graded(part, &candidates)).collect();
         let units = units(&parts, &candidates, &grades, &|_| true);
-        let limits = PackLimits { tokens_max, tells_nothing: true, fills: false, is_held: true };
+        let limits = PackLimits {
+            tokens_max,
+            tells_nothing: true,
+            fills: false,
+            is_held: true,
+            is_chronological: true,
+        };
         let packed = pack(&parts, &candidates, &units, limits, &Tiktoken::new(Encoding::default()));
         for item in &packed.documents {
             for span in &item.spans {

@@ -11,8 +11,8 @@ use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
     Candidate, GRADE_MIN, Grade, MessageView, PackLimits, Pool, QuestionIntent, Steps, SubQuestion,
-    Task, Units, WindowText, answered, answered_better, apart, bridges, by_place, graded_all,
-    is_held, is_identifier, keep_statements, link, pack, plan, plan_further,
+    Task, Units, WindowText, answered, answered_better, apart, asks_for_order, bridges, by_place,
+    graded_all, is_held, is_identifier, keep_statements, link, pack, plan, plan_further,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -305,7 +305,8 @@ impl BuildContext {
         let asks = matches!(intent.task, Task::Question | Task::Instruction);
         let tells_nothing = asks && is_open;
         let (tokens_max, fills) = (self.ceiling(ctx), self.fills());
-        let limits = PackLimits { tokens_max, tells_nothing, fills, is_held };
+        let is_chronological = asks_for_order(question) || intent.task == Task::Summarise;
+        let limits = PackLimits { tokens_max, tells_nothing, fills, is_held, is_chronological };
         let may_show = |at: usize| candidates[at].fate.is_none();
         let asked = only(&parts);
         let mut units = units.valued(&kept, &grades, &may_show);
