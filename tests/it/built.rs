@@ -76,7 +76,7 @@ async fn the_command_line_draws_a_context() {
     for part in [
         "of 8192 tokens, ",
         "\n context ",
-        "for part 1  #1 20",
+        "for part 1  #2 20",
         "  part 2: And what does a ticket for the ferry cost?",
         "\nsteps\n  intent     a message of kind question, in 2 parts\n",
         "  pack       ",
