@@ -7,9 +7,8 @@ use std::ops::Range;
 use super::candidate::Candidate;
 use super::grade::{Grade, meaning};
 use super::intent::SubQuestion;
-use crate::chunk::sentences;
+use super::sentence::whole_sentences;
 use crate::search::{Likeness, PartScore, part_scores_of, turn_values, with_neighbours};
-use crate::text::ends_sentence;
 
 /// Maximum number of units that are compared with the parts of the question by meaning.
 const COMPARED_UNITS_MAX: usize = 64;
@@ -220,26 +219,6 @@ fn split(candidate: &Candidate, whole_max: usize) -> (Vec<Range<usize>>, bool) {
         return (lines, true);
     }
     (whole_sentences(text), false)
-}
-
-/// Returns the byte ranges of a text's sentences. A full stop of an abbreviation or an initial ends
-/// none.
-fn whole_sentences(text: &str) -> Vec<Range<usize>> {
-    let mut whole: Vec<Range<usize>> = Vec::new();
-    for next in sentences(text) {
-        let begin = text[next.clone()].split_whitespace().next();
-        let goes_on = |last: &&mut Range<usize>| {
-            let before = &text[(*last).clone()];
-            let is_line_end = before.ends_with('\n');
-            let word = before.split_whitespace().next_back().unwrap_or_default();
-            !is_line_end && word.ends_with('.') && !ends_sentence(word, begin)
-        };
-        match whole.last_mut().filter(goes_on) {
-            Some(last) => last.end = next.end,
-            None => whole.push(next),
-        }
-    }
-    whole
 }
 
 fn lines(text: &str) -> Vec<Range<usize>> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use frostem::{Algorithm, Stemmer};
 
-use super::sentence::whole_sentences;
+use super::sentence::sentences_of_lines;
 use crate::memory::TokenCounter;
 use crate::search::{StopWords, content_words};
 
@@ -28,7 +28,7 @@ pub struct Extract {
 /// sentence per token is taken first (cost-scaled greedy, as by Lin and Bilmes 2010). The sentences
 /// stay in the order of the text. If no sentence fits, the beginning of the first one is taken.
 pub fn extract(text: &str, tokens_max: u64, counter: &dyn TokenCounter) -> Extract {
-    let mut sentences = whole_sentences(text);
+    let mut sentences = sentences_of_lines(text);
     sentences.truncate(SENTENCES_MAX);
     let (stems, counts) = stems_of(sentences.iter().map(|range| &text[range.clone()]));
     // A sentence costs one token more for the space before it.
@@ -142,7 +142,7 @@ mod tests {
         }
         let told = extract(TEXT, 24, &counter);
         assert!(told.text.contains("harbour") && told.text.contains("ferry"), "{told:?}");
-        assert_eq!(extract(TEXT, 1_000, &counter), extract(TEXT, 1_000, &counter));
+        assert_eq!(extract(TEXT, 1_000, &counter).text, TEXT);
         assert_eq!(extract(" ", 10, &counter), Extract::default());
         let one = extract("word ".repeat(100).trim(), 10, &counter);
         assert_eq!((one.tokens, one.spans.len()), (10, 1), "{one:?}");

@@ -4,7 +4,7 @@
 use super::check::{WindowText, answered};
 use super::grade::GRADE_CORRECT;
 use super::intent::{QuestionIntent, Task, entities_of};
-use super::sentence::whole_sentences;
+use super::sentence::sentences_of_lines;
 use crate::search::{content_words, words_held};
 
 /// Smallest share of a statement's content words that the texts must have. An answer says things in
@@ -84,8 +84,7 @@ impl JudgedPrompt {
             let names = content_words(&names_of(statement).join("\n"));
             let words = content_words(statement);
             let held = words_held(&words, &seen).into_iter().filter(|held| *held).count();
-            let names_held = names_of(statement).is_empty()
-                || words_held(&names, &told).iter().all(|held| *held);
+            let names_held = words_held(&names, &told).into_iter().all(|held| held);
             names_held && held as f64 >= WORDS_SHARE_MIN * words.len() as f64
         };
         statements.iter().filter(|statement| !says(statement)).copied().collect()
@@ -126,7 +125,7 @@ fn statements_of(answer: &str) -> Vec<&str> {
         let tells = names || content_words(sentence).len() >= STATEMENT_WORDS_MIN;
         !sentence.ends_with('?') && tells && !talks()
     };
-    let sentences = whole_sentences(answer).into_iter().map(|range| &answer[range]);
+    let sentences = sentences_of_lines(answer).into_iter().map(|range| &answer[range]);
     sentences.filter(states).collect()
 }
 

@@ -1,26 +1,38 @@
-//! Splits a text into sentences that can be understood alone: a title ends none.
+//! Splits a text into sentences that can be understood alone: an abbreviation ends none.
 
 use std::ops::Range;
 
 use crate::chunk::sentences;
+use crate::text::ends_sentence;
 
-/// Titles with a point.
-const TITLES: [&str; 8] = ["Dr", "Jr", "Mr", "Mrs", "Ms", "Prof", "Sr", "St"];
-
-/// Returns the byte ranges of a text's sentences, without the white space around them. A title or
-/// an initial, as in "Dr. Roe", ends no sentence, but the end of a line does.
+/// Returns the byte ranges of a text's sentences. A full stop of an abbreviation or an initial ends
+/// none.
 pub(super) fn whole_sentences(text: &str) -> Vec<Range<usize>> {
     let mut whole: Vec<Range<usize>> = Vec::new();
+    for next in sentences(text) {
+        let begin = text[next.clone()].split_whitespace().next();
+        let goes_on = |last: &&mut Range<usize>| {
+            let before = &text[(*last).clone()];
+            let is_line_end = before.ends_with('\n');
+            let word = before.split_whitespace().next_back().unwrap_or_default();
+            !is_line_end && word.ends_with('.') && !ends_sentence(word, begin)
+        };
+        match whole.last_mut().filter(goes_on) {
+            Some(last) => last.end = next.end,
+            None => whole.push(next),
+        }
+    }
+    whole
+}
+
+/// Returns the byte ranges of the sentences of each line of a text, without the white space around
+/// them.
+pub(super) fn sentences_of_lines(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
-        let first = whole.len();
-        for range in sentences(line) {
-            let range = begin + range.start..begin + range.end;
-            match whole[first..].last_mut().filter(|last| ends_in_title(&text[(*last).clone()])) {
-                Some(last) => last.end = range.end,
-                None => whole.push(range),
-            }
-        }
+        let ranges = whole_sentences(line).into_iter();
+        found.extend(ranges.map(|range| begin + range.start..begin + range.end));
         begin += line.len();
     }
     let trimmed = |range: Range<usize>| {
@@ -28,15 +40,7 @@ pub(super) fn whole_sentences(text: &str) -> Vec<Range<usize>> {
         let start = range.start + part.len() - part.trim_start().len();
         start..start + part.trim().len()
     };
-    whole.into_iter().map(trimmed).filter(|range| !range.is_empty()).collect()
-}
-
-fn ends_in_title(sentence: &str) -> bool {
-    let last = sentence.split_whitespace().next_back().and_then(|word| word.strip_suffix('.'));
-    last.is_some_and(|word| {
-        let is_initial = word.chars().count() == 1 && word.starts_with(char::is_uppercase);
-        is_initial || TITLES.contains(&word)
-    })
+    found.into_iter().map(trimmed).filter(|range| !range.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -47,8 +51,8 @@ mod tests {
     fn titles_and_initials_end_no_sentence_and_lines_do() {
         let text = "Ask Dr. Roe.  She lives\nhere. J. Doe is 4.5 m tall!\n\n";
         let parts: Vec<&str> =
-            whole_sentences(text).into_iter().map(|range| &text[range]).collect();
+            sentences_of_lines(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(parts, ["Ask Dr. Roe.", "She lives", "here.", "J. Doe is 4.5 m tall!"]);
-        assert!(whole_sentences(" \n").is_empty());
+        assert!(sentences_of_lines(" \n").is_empty());
     }
 }
