@@ -34,17 +34,17 @@ pub enum Task {
     Statement,
 }
 
-/// Words of questions whose answer is an order of events.
+/// Words of questions whose answer is an order of events, and beginnings of such words.
 const FOR_ORDER: [&str; 9] = [
-    "order",
-    "sequence",
+    "order in which",
+    "what order",
+    "which order",
+    "in order how",
+    "sequence of",
     "timeline",
     "chronolog",
     "walk me through",
-    "history of",
-    "develop",
     "evolve",
-    "progress",
 ];
 
 /// Whether a question asks for an order of events, so that messages are shown in their order. For
@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn a_question_for_an_order_is_known() {
         assert!(asks_for_order("In which order did I visit the ports?"));
-        assert!(asks_for_order("How did my plan develop?"));
-        assert!(!asks_for_order("Where is my dentist?"));
+        assert!(asks_for_order("How did my plan evolve?"));
+        assert!(!asks_for_order("What did the developer order across the border?"));
     }
 }
