@@ -30,7 +30,7 @@ pub(super) fn content_of(
         origin: item.origin.clone(),
         spans: item.spans.clone(),
         part: item.part,
-        grade: grade(best(item.candidate).grade),
+        grade: rounded(best(item.candidate).grade),
         tokens: item.tokens,
     };
     PackContent {
@@ -69,7 +69,7 @@ pub(super) fn ratio(
     let kept: u64 = packed.items().map(|item| item.tokens).sum();
     let whole: u64 =
         packed.items().map(|item| counter.count(&candidates[item.candidate].text)).sum();
-    (whole > 0).then(|| ("compression_ratio".to_owned(), grade(kept as f64 / whole as f64)))
+    (whole > 0).then(|| ("compression_ratio".to_owned(), rounded(kept as f64 / whole as f64)))
 }
 
 /// Lists the candidates that the context does not show, best first, without their texts.
@@ -84,12 +84,13 @@ fn left_out(
     let one = |at: usize| LeftOut {
         origin: candidates[at].origin.clone(),
         reason: packed.fates[at],
-        grade: grade(best(at).grade),
+        grade: rounded(best(at).grade),
     };
     order.into_iter().take(LEFT_OUT_MAX).map(one).collect()
 }
 
-fn grade(value: f64) -> Value {
+/// Returns a grade or a share as an answer has it.
+pub(super) fn rounded(value: f64) -> Value {
     plain((value * GRADE_UNITS).round() / GRADE_UNITS)
 }
 

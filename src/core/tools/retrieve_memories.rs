@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::context_told::{barred, zone};
+use super::context_told::{barred, rounded, zone};
 use super::search_archival::SearchArchival;
 use super::search_recall::{SearchRecall, searched_queue};
 use super::spec::{Access, Arguments, Command, Spec, decode_as};
@@ -14,12 +14,8 @@ use crate::error::{Error, Result};
 use crate::limits::{QUERY_BYTES_MAX, RECALL_LIMIT};
 use crate::memory::message::Message;
 use crate::memory::pack::speaker;
-use crate::memory::page::plain;
 use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
 use crate::search::{LOOK_ROWS, LookFound};
-
-/// Steps into which a grade is rounded in an answer.
-const GRADE_UNITS: f64 = 1_000.0;
 
 /// A question to both stores of the memory.
 #[derive(Clone, Debug)]
@@ -124,7 +120,7 @@ fn told(candidate: &Candidate, grade: f64) -> Value {
     let mut told = json!(candidate.origin);
     told["time"] = json!(candidate.time);
     told["speaker"] = json!(candidate.speaker);
-    told["grade"] = plain((grade * GRADE_UNITS).round() / GRADE_UNITS);
+    told["grade"] = rounded(grade);
     told["text"] = candidate.text.as_str().into();
     told
 }
