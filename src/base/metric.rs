@@ -69,6 +69,10 @@ const ROWS: &[f64] = &[0.0, 1.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0];
 /// Buckets for shares between 0 and 1; 0.85 is the minimum similarity of a summary to its sources.
 const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0];
 
+/// Buckets for tokens of a context.
+const TOKENS: &[f64] =
+    &[64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0, 16_384.0, 65_536.0];
+
 /// Buckets for ratios between two token counts of the same text; ratios outside 0.91 to 1.09 are
 /// reported.
 const RATIOS: &[f64] =
@@ -253,6 +257,17 @@ meters! {
         "1 while the last answer of the summary model was not usable";
     DRIFT_ALARMS = Counter "vctx_drift_alarms_total", "", "alarms", ["why"], &[],
         "Flushes whose summary stayed too far from its sources (similarity), lost more than a random selection (information) or contained nothing of the batch (lost)";
+    // Built contexts.
+    CONTEXT_SECONDS = Histogram "vctx_context_step_seconds", "", "seconds", ["step"], SECONDS,
+        "Duration of the steps of context builds that look or ask, in seconds, by step (gather, compare, planner, rewriter, grader, reranker, summariser)";
+    CONTEXT_TEXTS = Counter "vctx_context_texts_total", "", "texts", ["fate"], &[],
+        "Texts that context builds found, by fate (shown, or the reason why not)";
+    CONTEXT_GRADE = Histogram "vctx_context_best_grade", "", "ratio", [], SHARES,
+        "Grade of the best text of each context";
+    CONTEXT_TOKENS = Histogram "vctx_context_tokens", "", "tokens", [], TOKENS,
+        "Tokens of each context";
+    CONTEXT_DEGRADED = Counter "vctx_context_degraded_total", "", "steps", ["step"], &[],
+        "Steps of context builds whose model gave no usable answer in time, by step";
     // Conveyance.
     CONVEYANCE = Gauge "vctx_conveyance", "", "score", [], &[],
         "Conveyance of the session that was last closed or requested; not a number while a term is missing";

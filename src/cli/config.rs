@@ -23,7 +23,8 @@ use vctx_core::trust::{TaintSettings, check_name};
 use vctx_server::executor::{ArchiveSettings, ConveyanceSettings};
 use vctx_server::models::chat::ChatSettings;
 use vctx_server::models::{
-    CHAT, EMBEDDER, EMBEDDER_NEXT, EmbedderSettings, ModelServer, SUMMARISER, SummariserSettings,
+    CHAT, EMBEDDER, EMBEDDER_NEXT, EmbedderSettings, ModelServer, RoleModels, RoleSettings,
+    SUMMARISER, TaskModelSettings, role_section,
 };
 use vctx_server::store::{Admin, Credentials, Endpoint, Fault, RecallSharding};
 
@@ -75,7 +76,10 @@ pub struct Config {
     /// Limits and timeouts of `vctx proxy`.
     pub proxy: vctx_proxy::Settings,
     /// Settings of the model that writes summaries.
-    pub summariser: SummariserSettings,
+    pub summariser: TaskModelSettings,
+    /// Settings of the models that take over steps of context builds.
+    #[serde(default)]
+    pub models: RoleSettings,
 }
 
 /// Sockets and data directory of the server. An empty path means the default path.
@@ -323,6 +327,12 @@ impl Config {
         Ok(config)
     }
 
+    /// Makes the clients of the models that take over steps of context builds.
+    pub fn roles(&self) -> Result<RoleModels, Faults> {
+        let key_of = |name: &str| password_of(name).map_err(|faults| faults.to_string());
+        RoleModels::open(&self.models, &key_of).map_err(|fault| Faults(vec![fault]))
+    }
+
     /// Returns the model servers that the configuration names, and what each receives.
     pub fn model_servers(&self) -> Vec<ModelServer> {
         let next = self.embedder.next.as_deref();
@@ -333,7 +343,9 @@ impl Config {
             (EMBEDDER, self.embedder.address(), &self.embedder.model),
             (EMBEDDER_NEXT, next.and_then(EmbedderSettings::address), next_model),
         ];
-        let told = all.into_iter().filter_map(|(section, address, model)| {
+        let roles = self.models.iter();
+        let roles = roles.map(|(role, model)| (role_section(*role), model.address(), &model.model));
+        let told = all.into_iter().chain(roles).filter_map(|(section, address, model)| {
             Some(ModelServer::of(section, &address?, model))
         });
         told.collect()
@@ -402,7 +414,10 @@ impl Config {
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
-        faults.extend(self.summariser.faults());
+        faults.extend(self.summariser.faults("summariser"));
+        for (role, model) in &self.models {
+            faults.extend(model.faults(role_section(*role)));
+        }
         match Dialect::by_name(&self.chat.dialect) {
             Ok(dialect) => {
                 let names = dialect.names();

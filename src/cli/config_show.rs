@@ -12,7 +12,7 @@ use crate::output;
 use crate::secrets::{Origin, origin_of};
 use vctx_client::paths;
 use vctx_server::models::chat::CHAT_KEY;
-use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, SUMMARISER_KEY};
+use vctx_server::models::{EMBEDDER_KEY, EMBEDDER_NEXT_KEY, SUMMARISER_KEY, role_key};
 
 const EXAMPLES: &str = "\
 The sources of a setting, from the weakest to the strongest: default, file, environment, flag. A secret is a password or a key; its source
@@ -150,7 +150,8 @@ fn secrets(config: &Config) -> Vec<(String, Option<Origin>)> {
     let of_places = places
         .flat_map(|place| PASSWORDS.map(|password| format!("{password}_{}", place.variable())));
     let names = PASSWORDS.map(str::to_owned).into_iter().chain(of_places);
-    let names = names.chain(KEYS.map(str::to_owned));
+    let of_roles = config.models.keys().map(|role| role_key(*role).to_owned());
+    let names = names.chain(KEYS.map(str::to_owned)).chain(of_roles);
     names.map(|name| (name.clone(), origin_of(&name))).collect()
 }
 

@@ -13,6 +13,7 @@ use vctx_core::memory::core::Core;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::form::Form;
 use vctx_core::memory::message::{Kind, Message, Role};
+use vctx_core::memory::model_role::ModelRoles;
 use vctx_core::memory::page::Page;
 use vctx_core::memory::receipt;
 use vctx_core::memory::tokens::message_cost;
@@ -168,6 +169,7 @@ impl World {
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,
+            roles: ModelRoles::default(),
         }
     }
 

@@ -123,6 +123,7 @@ mod renewed;
 mod repeats;
 mod report;
 mod retention;
+mod roles;
 mod serving;
 mod setup;
 mod signed;

@@ -93,6 +93,14 @@ impl Model {
         self.answered.load(Ordering::SeqCst)
     }
 
+    /// Returns the section of a configuration in which this model has a role.
+    pub(crate) fn role(&self, role: &str, timeout_ms: u64) -> String {
+        format!(
+            "[models.{role}]\nsocket = {:?}\nmodel = \"scripted\"\ntimeout_ms = {timeout_ms}\n",
+            self.socket
+        )
+    }
+
     /// Writes a configuration file for a server that uses this model; returns the options of such a
     /// server.
     pub(crate) fn tuning(&self, file: &Path) -> Tuning {
@@ -131,8 +139,13 @@ async fn answer(
         return;
     }
     answered.fetch_add(1, Ordering::SeqCst);
-    let body =
-        json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string();
+    // A cross-encoder has an answer of another form, which the test gives as it is.
+    let body = match request.starts_with(b"POST /v1/rerank") {
+        true => text.clone(),
+        false => {
+            json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string()
+        }
+    };
     let status = if text == FAILS { "500 Internal Server Error" } else { "200 OK" };
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

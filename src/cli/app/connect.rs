@@ -10,6 +10,7 @@ use crate::config::{Config, Remote, WriteChoice};
 use crate::secrets::{password_of, secret_or_new};
 use vctx_base::clock::SystemClock;
 use vctx_base::ids::{Ids as _, SystemIds};
+use vctx_core::limits::MODEL_MS_MAX;
 use vctx_server::checks::{self, Finding, Profile, SelfChecks};
 use vctx_server::executor::Executor;
 use vctx_server::models::SUMMARISER_KEY;
@@ -150,7 +151,7 @@ async fn executor(
 ) -> Result<Executor, Stop> {
     let settings = remote.settings(config, config.store.durable);
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
-    let model = config.summariser.open(password_of(SUMMARISER_KEY)?);
+    let model = config.summariser.open(password_of(SUMMARISER_KEY)?, SUMMARISER_KEY, MODEL_MS_MAX);
     let model = model.map_err(|fault| Stop::Configuration(format!("summariser.{fault}")))?;
     let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
     Ok(executor
@@ -162,5 +163,6 @@ async fn executor(
         .with_retention(config.retention)
         .with_taint(config.taint.mode)
         .with_summary(config.summary)
+        .with_roles(Arc::new(config.roles()?))
         .with_archive(admin, config.archive))
 }

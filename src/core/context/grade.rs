@@ -58,6 +58,8 @@ pub struct Grade {
     pub bm25: f64,
     /// How near in meaning the candidate's best unit is, from 0 to 1; 0 without a model.
     pub meaning: f64,
+    /// What a cross-encoder or a model says, from 0 to 1.
+    pub model: Option<f64>,
 }
 
 impl Grade {
@@ -173,6 +175,7 @@ fn grade_of(score: &PartScore, entities: Option<f64>, rank: f64) -> Grade {
         topic: score.topic,
         bm25: score.bm25,
         meaning: 0.0,
+        model: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::route::{ambiguity, is_framed};
 use crate::search::{StopWords, content_words, phrases_of};
 
 /// Maximum number of parts that are looked for by themselves.
@@ -86,7 +87,7 @@ pub struct SubQuestion {
 }
 
 /// What a message asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuestionIntent {
     /// The kind of the message.
     pub task: Task,
@@ -96,6 +97,8 @@ pub struct QuestionIntent {
     pub constraints: Vec<String>,
     /// Whether an answer needs several texts.
     pub is_compound: bool,
+    /// How unclear the message is by itself, from 0 to 1.
+    pub ambiguity: f64,
 }
 
 /// First words of a question.
@@ -141,13 +144,29 @@ impl QuestionIntent {
             | Task::Statement => parts_of(message).into_iter().map(SubQuestion::of).collect(),
         };
         parts.truncate(SUB_QUESTIONS_MAX);
-        let weight = |part: &SubQuestion| part.entities.len() * 2 + content_words(&part.text).len();
-        let most = (0..parts.len()).rev().max_by_key(|at| weight(&parts[*at]));
-        if let Some(at) = most {
-            parts[at].critical = true;
-        }
+        mark_critical(&mut parts);
         let is_compound = parts.len() > 1 || is_chain(message);
-        Self { task, sub_questions: parts, constraints, is_compound }
+        let ambiguity = ambiguity(message);
+        Self { task, sub_questions: parts, constraints, is_compound, ambiguity }
+    }
+
+    /// Returns what was read, with other parts of the question.
+    #[must_use]
+    pub fn with_parts(self, questions: &[String]) -> Self {
+        let mut parts: Vec<SubQuestion> =
+            questions.iter().take(SUB_QUESTIONS_MAX).map(|text| SubQuestion::of(text)).collect();
+        mark_critical(&mut parts);
+        let is_compound = self.is_compound || parts.len() > 1;
+        Self { sub_questions: parts, is_compound, ..self }
+    }
+}
+
+/// Marks the part on which the whole answer depends: the one that names most.
+fn mark_critical(parts: &mut [SubQuestion]) {
+    let weight = |part: &SubQuestion| part.entities.len() * 2 + content_words(&part.text).len();
+    let most = (0..parts.len()).rev().max_by_key(|at| weight(&parts[*at]));
+    if let Some(at) = most {
+        parts[at].critical = true;
     }
 }
 
@@ -204,7 +223,7 @@ fn task_of(message: &str) -> Task {
         () if lower.trim_end().ends_with('?') || said(ASKING) || lower.contains("? ") => {
             Task::Question
         }
-        () if said(INSTRUCTIONS) => Task::Instruction,
+        () if said(INSTRUCTIONS) || is_framed(message) => Task::Instruction,
         () => Task::Statement,
     }
 }
@@ -264,11 +283,21 @@ fn parts_of(message: &str) -> Vec<&str> {
 
 /// Whether a question refers to something that it does not name: "When is it now?".
 fn names_nothing(question: &str) -> bool {
+    referring_word(question).is_some()
+}
+
+/// Returns the word by which a question refers to something that it does not name.
+pub(super) fn referring_word(question: &str) -> Option<String> {
     let mut all = words(question).map(str::to_lowercase);
-    let refers = all.any(|word| among(REFERRING, &word));
+    let word = all.find(|word| among(REFERRING, word))?;
     let named = content_words(question);
     let named = named.iter().filter(|word| !StopWords::Recall.contains(word));
-    refers && named.count() < PART_WORDS_MIN
+    (named.count() < PART_WORDS_MIN).then_some(word)
+}
+
+/// Whether a message asks for one thing that is easily told: a name, a place, a date, a number.
+pub(super) fn asks_for_one_thing(message: &str) -> bool {
+    !matches!(answer_of(message), AnswerKind::Text | AnswerKind::YesNo)
 }
 
 /// Whether a conjunction and a question word begin a further question here.

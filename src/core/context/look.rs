@@ -49,6 +49,13 @@ pub fn plan_further(questions: &[SubQuestion], has_archive: bool, rows: usize) -
     looks.take(LOOKS_MAX).collect()
 }
 
+/// Returns the looks for texts that are near a sentence in meaning.
+pub fn plan_meaning(sentence: &str, has_archive: bool, rows: usize) -> Vec<Look> {
+    let query = sentence[..sentence.floor_char_boundary(QUERY_BYTES_MAX)].to_owned();
+    let archive = has_archive.then(|| Look::Meaning { query: query.clone(), rows, archive: true });
+    archive.into_iter().chain([Look::Meaning { query, rows, archive: false }]).collect()
+}
+
 /// The candidates that the looks of a build found so far, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! question -> intent -> check -> plan -> gather -> grade -> compare -> condense -> pack
-//!                                      ^-- bridge <--+
+//!                                ^-- bridge <--+
 //! ```
 //!
 //! Every step is a pure function except gather and compare, which the executor does.
@@ -20,6 +20,8 @@ mod judge;
 mod link;
 mod look;
 mod pack;
+mod roles;
+mod route;
 mod sentence;
 mod steps;
 
@@ -35,6 +37,12 @@ pub use intent::{
 };
 pub use judge::{JudgedPrompt, JudgedText, Verdict};
 pub use link::link;
-pub use look::{MessageView, Pool, plan, plan_further};
+pub use look::{MessageView, Pool, plan, plan_further, plan_meaning};
 pub use pack::{Pack, PackItem, PackLimits, pack};
+pub use roles::{
+    GRADED_MAX, JudgedCase, ModelPlan, RERANKED_MAX, Rewrite, grader, judge, planner, read_grades,
+    read_plan, read_rewrite, read_scores, read_summary, read_verdict, reranker, rewriter,
+    summariser,
+};
+pub use route::{Route, route};
 pub use steps::Steps;

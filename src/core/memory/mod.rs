@@ -23,6 +23,7 @@ pub mod local_time;
 pub mod markup;
 pub mod message;
 pub mod model_api;
+pub mod model_role;
 pub mod outbound;
 pub mod pack;
 pub mod page;

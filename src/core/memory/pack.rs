@@ -63,6 +63,21 @@ pub enum Fate {
     Tainted,
 }
 
+impl Fate {
+    /// Returns the name of the fate, as answers have it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Shown => "shown",
+            Self::InWindow => "in_window",
+            Self::Repeated => "repeated",
+            Self::Poor => "poor",
+            Self::NoRoom => "no_room",
+            Self::Quarantined => "quarantined",
+            Self::Tainted => "tainted",
+        }
+    }
+}
+
 /// A piece of a context's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

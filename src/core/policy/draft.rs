@@ -50,6 +50,7 @@ use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
     Kind, Message, OUTSIDE, Role, TAINT, answers_call, outside_fence_of, taint_mark, tainted,
 };
+use crate::memory::model_role::ModelRoles;
 use crate::memory::page::{Page, PageItem};
 use crate::memory::schedule::TickResult;
 use crate::memory::shown::{ShownAt, shown};
@@ -92,11 +93,9 @@ pub struct Surroundings<'a> {
     /// Returns the text in which a model reads the result of the called tool; `None` for a command
     /// that models cannot call.
     pub told: Option<fn(&Map<String, Value>) -> String>,
-    /// Hash of tool and arguments, by which loop detection recognizes repeated calls; empty for a
-    /// call that loop detection ignores.
+    /// Hash of tool and arguments for loop detection; empty for a call that it ignores.
     pub asked: &'a str,
-    /// How the call's result is appended to the queue; `None` if the result is only returned to the
-    /// caller.
+    /// How the call's result is appended to the queue; `None` if only the caller gets it.
     pub capture: Option<&'a Capture>,
     /// How tainted text (text from outside that reads like an instruction) is handled. In the mode
     /// `Quarantine`, such text is hidden until a reviewer releases it.
@@ -109,6 +108,8 @@ pub struct Surroundings<'a> {
     pub blocks_bytes_max: u64,
     /// Maximum number of tokens of an agent's prompts and answers per day; 0 means no limit.
     pub tokens_per_day: u64,
+    /// The steps of a context build that a model takes over.
+    pub roles: ModelRoles,
 }
 
 impl Surroundings<'_> {

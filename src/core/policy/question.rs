@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
+use crate::memory::model_role::ModelAsk;
 use crate::memory::page::Page;
 use crate::memory::schedule::Schedule;
 use crate::search::{
@@ -179,6 +180,8 @@ pub enum Question {
         /// The texts.
         texts: Vec<String>,
     },
+    /// An answer of the model that the configuration names for a role.
+    AskModel(Box<ModelAsk>),
     /// Vectors of texts that the configured embedder computes one by one, without the context of a
     /// document.
     EmbedAlone {
@@ -220,7 +223,7 @@ impl Question {
     pub fn is_slow(&self, has_model: bool) -> bool {
         match self {
             Self::Summary { by: SummaryWriter::Any | SummaryWriter::Model, .. } => has_model,
-            Self::EmbedParts(_) => true,
+            Self::EmbedParts(_) | Self::AskModel(_) => true,
             Self::Summary { by: SummaryWriter::Local, .. }
             | Self::Queue { .. }
             | Self::Calls { .. }
@@ -419,6 +422,9 @@ answers! {
     lasting next_embeddings: (Fingerprint, Vec<Vec<f64>>);
     /// For each question, how near each text is to it; empty if the embedder failed.
     lasting likeness: Vec<Vec<Likeness>>;
+    /// The answers of models to the step's asks, in their order; `None` for an ask without an
+    /// answer in time.
+    lasting models: Vec<Option<String>>;
     /// Vectors of texts embedded one by one; empty if the embedder failed.
     lasting alone: Vec<Vec<f64>>;
     /// Name of a component, for example `embedder`, that failed without making the call fail; the
@@ -436,6 +442,17 @@ impl Answers {
     ) -> Result<&[LookFound], Stop> {
         let known = self.looks.as_ref().and_then(|rounds| rounds.get(round));
         known.map(Vec::as_slice).ok_or_else(|| question().into())
+    }
+
+    /// Returns the answer of a model to the step's ask with this number; `None` if it gave none in
+    /// time. If the answer is not yet known, the step stops with the ask.
+    pub fn of_model(
+        &self,
+        number: usize,
+        ask: impl FnOnce() -> ModelAsk,
+    ) -> Result<Option<&str>, Stop> {
+        let known = self.models.as_ref().and_then(|answers| answers.get(number));
+        known.map(Option::as_deref).ok_or_else(|| Question::AskModel(Box::new(ask())).into())
     }
 }
 

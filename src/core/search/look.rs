@@ -40,6 +40,15 @@ pub enum Look {
         /// Maximum number of results.
         rows: usize,
     },
+    /// A search of one store by meaning only.
+    Meaning {
+        /// Sentence near which the results are.
+        query: String,
+        /// Maximum number of results.
+        rows: usize,
+        /// Whether the archive is searched, and otherwise recall storage.
+        archive: bool,
+    },
 }
 
 /// What a look found, best first.

@@ -6,13 +6,14 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::context_told::{barred, content_of, ratio, sections, zone};
+use super::context_gather::{Gathered, held, only};
+use super::context_models::ContextModels;
+use super::context_told::{content_of, ratio, sections};
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
-    Candidate, GRADE_MIN, Grade, MessageView, PackLimits, Pool, QuestionIntent, Steps, SubQuestion,
-    Task, Units, WindowText, answered, answered_better, apart, asks_for_order, bridges, by_place,
-    graded_all, is_held, is_identifier, keep_statements, link, pack, plan, plan_further,
+    Candidate, GRADE_MIN, Grade, PackLimits, QuestionIntent, Steps, SubQuestion, Task, Units,
+    WindowText, answered, asks_for_order, by_place, link, pack, route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -22,20 +23,10 @@ use crate::limits::{
 use crate::memory::core::Core;
 use crate::memory::message::{Message, Role};
 use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
-use crate::policy::{Ctx, Question, Step, Stop, time_of_message};
-use crate::search::{LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, LookFound};
+use crate::policy::{Ctx, Question, Step, Stop};
 use crate::text::lexical;
 use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
 
-/// Maximum number of rounds of looks; a call may ask 16 questions.
-const ROUNDS_MAX: usize = 9;
-/// Number of rounds after which names are followed, by default and for a deep build.
-const NAME_ROUNDS: usize = 1;
-const NAME_ROUNDS_DEEP: usize = 3;
-/// Maximum number of questions, further ones included.
-const PARTS_MAX: usize = 16;
-/// Fewest tokens of a short message in a context.
-const TOKENS_A_ROW: u64 = 20;
 /// Fields of the answer to a tool call without `explain`.
 const TOLD_TO_MODELS: [&str; 6] =
     ["found", "text", "tokens_used", "tokens_max", "pack", "degraded"];
@@ -90,25 +81,6 @@ pub enum Depth {
     Once,
     /// In more rounds.
     Deep,
-}
-
-impl Depth {
-    /// Returns the maximum number of rounds of looks. Identifiers are followed to the last one.
-    fn rounds(self) -> usize {
-        match self {
-            Self::Once => 1,
-            Self::Auto | Self::Deep => ROUNDS_MAX,
-        }
-    }
-
-    /// Whether names are followed after a round.
-    fn follows_names(self, round: usize) -> bool {
-        match self {
-            Self::Once => false,
-            Self::Auto => round < NAME_ROUNDS,
-            Self::Deep => round < NAME_ROUNDS_DEEP,
-        }
-    }
 }
 
 /// A text to choose from.
@@ -197,7 +169,7 @@ impl BuildContext {
     }
 
     /// Returns the maximum number of tokens of the context's text.
-    fn ceiling(&self, ctx: &Ctx<'_>) -> u64 {
+    pub(super) fn ceiling(&self, ctx: &Ctx<'_>) -> u64 {
         let (core, counter) = (ctx.core, ctx.around.counter);
         let (window, now) = (core.token_budget.max, tokens(core));
         let frame = context_cost(counter, core.form, "");
@@ -233,6 +205,8 @@ pub struct BuiltContext {
     pub pack: Option<ContextPack>,
     /// Position of the message with the question; `None` for a given question.
     pub question_seq: Option<u64>,
+    /// The step without a usable answer of its model, or the component that failed, if any.
+    pub degraded: Option<&'static str>,
     /// The fields of the answer about the context.
     told: Map<String, Value>,
 }
@@ -270,20 +244,24 @@ impl BuildContext {
         let queue = ctx.queue()?;
         let (question, question_seq) = self.question(queue)?;
         let mut steps = Steps::default();
-        let intent = QuestionIntent::read(question);
+        let mut models = ContextModels::new(ctx);
+        let mut intent = QuestionIntent::read(question);
         steps.note("intent", json!({"task": intent.task, "parts": intent.sub_questions.len()}));
-        // A statement of the user asks for nothing; a given question may be a few words.
-        let parts = match intent.task {
-            Task::Statement if self.question.is_none() => Vec::new(),
-            // A caller who names a question and a number of tokens gets texts on whatever it is.
-            Task::Command | Task::SmallTalk if self.question.is_some() && self.fills() => {
-                vec![(0, SubQuestion::of(question))]
+        let mut parts = self.parts((ctx.core, queue), (question, question_seq), &intent);
+        let mut plan = None;
+        if !parts.is_empty() {
+            plan = models.plan(&mut steps, question)?;
+            if let Some(plan) = plan.as_ref().filter(|plan| !plan.questions.is_empty()) {
+                intent = intent.with_parts(&plan.questions);
+                parts = self.open_parts((ctx.core, queue), question_seq, &intent);
             }
-            _ => self.open_parts(ctx.core, queue, question_seq, &intent),
-        };
+        }
         steps.note("check", json!({"open": parts.len()}));
-        let mut gathered = self.gather(ctx, (question, question_seq), parts, &mut steps)?;
+        let asked = (question, question_seq);
+        let mut gathered = self.gather(ctx, asked, parts, (&mut models, &mut steps))?;
         let units = compared(ctx, &mut gathered, self.fills(), &mut steps)?;
+        models.rerank(&mut steps, question, &mut gathered)?;
+        models.grade(&mut steps, question, &mut gathered)?;
         let is_open = !gathered.parts.is_empty();
         let all: Vec<usize> = (0..gathered.parts.len()).collect();
         let is_given = !self.documents.is_empty();
@@ -291,8 +269,19 @@ impl BuildContext {
         let is_held = !sure.is_empty();
         let kept = if self.fills() { all } else { sure };
         link(&gathered.candidates, &mut gathered.grades);
+        let knows = is_held || !is_open || gathered.knows();
+        let has_before = queue.iter().any(|message| {
+            question_seq != Some(message.seq)
+                && message.kind.logged()
+                && message.role != Role::System
+        });
+        let (mut route, mut ask) = route(question, &intent, knows, has_before);
+        if let Some(plan) = plan {
+            (route, ask) = (plan.route, plan.ask);
+        }
         let told_grades = gathered.grades.clone();
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
+        let degraded = degraded.or(models.degraded);
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
         settle(&mut candidates, &grades, self.fills());
@@ -324,8 +313,11 @@ impl BuildContext {
         told.insert("text".into(), packed.text.as_str().into());
         told.insert("tokens_used".into(), packed.tokens.into());
         told.insert("tokens_max".into(), limits.tokens_max.into());
+        told.insert("route".into(), json!(route));
+        told.extend(ask.map(|ask| ("ask".to_owned(), ask.into())));
         told.insert("intent".into(), json!(intent));
-        told.insert("sections".into(), sections(&packed, &content.items));
+        let parts: Option<&dyn Fn(usize) -> Grade> = if self.explain { Some(&best) } else { None };
+        told.insert("sections".into(), sections(&packed, &content.items, parts));
         told.extend(ratio(&candidates, &packed, ctx.around.counter));
         told.extend(degraded.map(|why| ("degraded".to_owned(), why.into())));
         if self.explain {
@@ -333,41 +325,49 @@ impl BuildContext {
             told.insert("left_out".into(), json!(content.left_out));
         }
         let pack = (!packed.text.is_empty()).then(|| ContextPack::of(&ctx.core.agent_id, &content));
-        Ok(BuiltContext { text: packed.text, found, pack, question_seq, told })
+        Ok(BuiltContext { text: packed.text, found, pack, question_seq, degraded, told })
     }
 
     /// Whether the context is for a prompt, which shows the window, too. The caller of a tool gets
     /// the text alone, and may not see the window.
-    fn is_beside_window(&self) -> bool {
+    pub(super) fn is_beside_window(&self) -> bool {
         self.with_messages || self.room.is_some()
     }
 
     /// Whether texts that say less fill the rest of the tokens: a caller who names a number of
     /// tokens wants as much evidence in them as there is.
-    fn fills(&self) -> bool {
+    pub(super) fn fills(&self) -> bool {
         self.tokens_max.is_some() && self.room.is_none()
     }
 
-    /// Returns how many results of a look become candidates: a large context needs more of them.
-    fn rows(&self, ctx: &Ctx<'_>) -> usize {
-        if !self.fills() {
-            return LOOK_ROWS;
-        }
-        let fitting = usize::try_from(self.ceiling(ctx) / TOKENS_A_ROW).unwrap_or(LOOK_ROWS_MAX);
-        fitting.clamp(LOOK_ROWS, LOOK_ROWS_MAX)
+    /// Whether the memory is looked into whatever the window says.
+    pub(super) fn looks_anyway(&self) -> bool {
+        self.always || !self.documents.is_empty() || !self.is_beside_window()
     }
 
-    /// Whether the memory is looked into whatever the window says.
-    fn looks_anyway(&self) -> bool {
-        self.always || !self.documents.is_empty() || !self.is_beside_window()
+    /// Returns the parts of a message for which the memory is looked into, with their numbers.
+    fn parts(
+        &self,
+        memory: (&Core, &[Message]),
+        (question, question_seq): (&str, Option<u64>),
+        intent: &QuestionIntent,
+    ) -> Vec<(usize, SubQuestion)> {
+        match intent.task {
+            // A statement of the user asks for nothing; a given question may be a few words.
+            Task::Statement if self.question.is_none() => Vec::new(),
+            // A caller who names a question and a number of tokens gets texts on whatever it is.
+            Task::Command | Task::SmallTalk if self.question.is_some() && self.fills() => {
+                vec![(0, SubQuestion::of(question))]
+            }
+            _ => self.open_parts(memory, question_seq, intent),
+        }
     }
 
     /// Returns the parts of a question that no text of the window answers by itself, with their
     /// numbers.
     fn open_parts(
         &self,
-        core: &Core,
-        queue: &[Message],
+        (core, queue): (&Core, &[Message]),
         question_seq: Option<u64>,
         intent: &QuestionIntent,
     ) -> Vec<(usize, SubQuestion)> {
@@ -389,104 +389,6 @@ impl BuildContext {
         window.extend(texts.map(|text| WindowText { text, speaker: None }));
         let answered = answered(&intent.sub_questions, &window);
         all.zip(answered).filter(|(_, answered)| !answered).map(|(part, _)| part).collect()
-    }
-
-    /// Looks into the memory, round by round: for the parts of the question, and then for names and
-    /// identifiers that good texts mention.
-    fn gather(
-        &self,
-        ctx: &Ctx<'_>,
-        (question, question_seq): (&str, Option<u64>),
-        mut parts: Vec<(usize, SubQuestion)>,
-        steps: &mut Steps,
-    ) -> Result<Gathered, Stop> {
-        let has_archive = ctx.core.archived.chunks > 0;
-        let mut degraded = None;
-        let mut pool = Pool::default();
-        for (at, given) in self.documents.iter().enumerate() {
-            let number = (at + 1).to_string();
-            pool.add_document(given.id.as_deref().unwrap_or(&number), &given.text);
-        }
-        // Given documents are all there; there is nothing to look for in a further round.
-        let depth = match self.depth {
-            Depth::Auto if !self.documents.is_empty() => Depth::Once,
-            depth => depth,
-        };
-        let looked_apart = if depth == Depth::Once { &[][..] } else { &parts[..] };
-        let names: Vec<(usize, SubQuestion)> = looked_apart
-            .iter()
-            .flat_map(|(number, part)| apart(part).into_iter().map(|one| (*number, one)))
-            .collect();
-        let own = parts.len();
-        let rows = self.rows(ctx);
-        let mut looks = plan(question, &only(&parts), has_archive, rows);
-        pool.first_looks = looks.len();
-        looks.extend(plan_further(&only(&names), has_archive, rows));
-        looks.truncate(LOOKS_MAX);
-        parts.extend(names);
-        let (mut asked, mut looked) = (HashSet::new(), 0);
-        for round in 0..depth.rounds() {
-            steps.note("plan", json!({"round": round, "looks": looks.len()}));
-            if !looks.is_empty() {
-                let found = ctx.answers.look_round(round, || Question::Looks { looks })?;
-                self.add(ctx, &mut pool, (looked, found), question_seq);
-                looked += found.len();
-                degraded = degraded.or(found.iter().find_map(LookFound::failed));
-            }
-            keep_statements(&mut pool.candidates);
-            steps.note("gather", json!({"candidates": pool.candidates.len()}));
-            let mut grades = graded_all(&only(&parts), &pool.candidates);
-            if round == 0 && !self.looks_anyway() {
-                let answered = answered_better(&pool.candidates, &grades);
-                let answered: HashSet<usize> = parts[..own]
-                    .iter()
-                    .zip(answered)
-                    .filter(|(_, answered)| *answered)
-                    .map(|((number, _), _)| *number)
-                    .collect();
-                let all = parts.into_iter().zip(grades);
-                (parts, grades) = all.filter(|((number, _), _)| !answered.contains(number)).unzip();
-            }
-            let open = only(&parts);
-            let follows_names = depth.follows_names(round);
-            let further = match parts.len() < PARTS_MAX {
-                true => bridges(&open, &pool.candidates, &grades, follows_names, &mut asked),
-                false => Vec::new(),
-            };
-            if further.is_empty() {
-                return Ok(Gathered { parts, candidates: pool.candidates, grades, degraded });
-            }
-            steps.note("bridge", json!({"further": further.len()}));
-            let questions: Vec<SubQuestion> =
-                further.iter().map(|bridge| bridge.question.clone()).collect();
-            looks = plan_further(&questions, has_archive, rows);
-            parts.extend(
-                further
-                    .into_iter()
-                    .map(|one| (parts[one.part].0, one.question))
-                    .collect::<Vec<_>>(),
-            );
-        }
-        let grades = graded_all(&only(&parts), &pool.candidates);
-        Ok(Gathered { parts, candidates: pool.candidates, grades, degraded })
-    }
-
-    /// Adds to the pool what looks found; the first of them has the given number.
-    fn add(
-        &self,
-        ctx: &Ctx<'_>,
-        pool: &mut Pool,
-        (first, found): (usize, &[LookFound]),
-        question_seq: Option<u64>,
-    ) {
-        let zone = zone(ctx.core);
-        let barred = |message: &Message| barred(ctx, message);
-        let of = |message: &Message| (time_of_message(message, &zone).day(), speaker(message));
-        let head_seq = if self.is_beside_window() { ctx.core.queue.head_seq } else { u64::MAX };
-        let shown = MessageView { barred: &barred, of: &of, head_seq, question_seq };
-        for (at, found) in found.iter().enumerate() {
-            pool.add(first + at, found, &shown);
-        }
     }
 }
 
@@ -530,43 +432,6 @@ fn compared(
     steps.note("compare", json!({"units": if likeness.is_empty() { 0 } else { chosen.len() }}));
     units.compare(chosen, likeness, grades);
     Ok(units)
-}
-
-/// Returns the numbers of the parts of a question on which the memory holds something, with the
-/// further questions that continue them.
-fn held(gathered: &Gathered) -> Vec<usize> {
-    let Gathered { parts, candidates, grades, .. } = gathered;
-    let shown: Vec<usize> =
-        (0..candidates.len()).filter(|at| candidates[*at].fate.is_none()).collect();
-    let is_named = |part: &SubQuestion| {
-        let mut ids = part.entities.iter().filter(|name| is_identifier(name));
-        ids.any(|name| shown.iter().any(|at| candidates[*at].text.contains(name)))
-    };
-    let is_held = |part: &SubQuestion, grades: &[Grade]| {
-        is_held(part, shown.iter().map(|at| grades[*at])) || is_named(part)
-    };
-    let all = parts.iter().zip(grades);
-    let held: HashSet<usize> = all
-        .filter(|((_, part), grades)| is_held(part, grades))
-        .map(|((number, _), _)| *number)
-        .collect();
-    (0..parts.len()).filter(|at| held.contains(&parts[*at].0)).collect()
-}
-
-/// What a build gathered.
-struct Gathered {
-    /// The parts of the question that are open, each with its number in the question; further
-    /// questions have the number of the part that they continue.
-    parts: Vec<(usize, SubQuestion)>,
-    candidates: Vec<Candidate>,
-    /// The grades of all candidates for each of `parts`.
-    grades: Vec<Vec<Grade>>,
-    /// The component that failed, if any.
-    degraded: Option<&'static str>,
-}
-
-fn only(parts: &[(usize, SubQuestion)]) -> Vec<SubQuestion> {
-    parts.iter().map(|(_, part)| part.clone()).collect()
 }
 
 /// Decides which candidates cannot be shown: poor ones, and repetitions of a text.

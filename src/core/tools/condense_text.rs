@@ -3,8 +3,9 @@
 use serde_json::{Map, json};
 
 use super::spec::{Access, Command, Spec};
-use crate::context::extract;
+use crate::context::{extract, read_summary, summariser};
 use crate::error::{Error, Result};
+use crate::memory::model_role::ModelRole;
 use crate::policy::{Ctx, Step, Stop};
 
 /// Maximum length of a text, in bytes: about 2,000 sentences, which are compared with each other.
@@ -26,8 +27,20 @@ impl Command for CondenseText {
 
     fn step(&self, ctx: &Ctx<'_>) -> Result<Step, Stop> {
         let tokens_max = self.tokens_max.unwrap_or(CONDENSED_TOKENS.1);
-        let condensed = extract(&self.text, tokens_max, ctx.around.counter);
+        let counter = ctx.around.counter;
         let mut result = Map::new();
+        if ctx.around.roles.has(ModelRole::Summariser) {
+            let answer = ctx.answers.of_model(0, || summariser(&self.text, tokens_max))?;
+            let summary = answer.and_then(read_summary);
+            if let Some(summary) = summary.filter(|text| counter.count(text) <= tokens_max) {
+                result.insert("text".into(), summary.into());
+                result.insert("tokens".into(), counter.count(summary).into());
+                result.insert("tokens_before".into(), counter.count(&self.text).into());
+                return Ok(Step::Read(result));
+            }
+            result.insert("degraded".into(), ModelRole::Summariser.text().into());
+        }
+        let condensed = extract(&self.text, tokens_max, ctx.around.counter);
         result.insert("text".into(), condensed.text.into());
         result.insert("spans".into(), json!(condensed.spans));
         result.insert("tokens".into(), condensed.tokens.into());

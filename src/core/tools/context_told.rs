@@ -42,13 +42,20 @@ pub(super) fn content_of(
     }
 }
 
-/// Returns the sections of a context with their items.
-pub(super) fn sections(packed: &Pack, items: &[ShownItem]) -> Value {
+/// Returns the sections of a context with their items. `explain` adds the parts of each grade.
+pub(super) fn sections(
+    packed: &Pack,
+    items: &[ShownItem],
+    explain: Option<&dyn Fn(usize) -> Grade>,
+) -> Value {
     let (memory, documents) = items.split_at(packed.memory.len());
     let of = |name: &str, texts: &[PackItem], items: &[ShownItem]| {
         let item = |(text, item): (&PackItem, &ShownItem)| {
             let mut told = json!(item);
             told["text"] = text.text.as_str().into();
+            if let Some(best) = explain {
+                told["grade_parts"] = parts_of(&best(text.candidate));
+            }
             told
         };
         let tokens: u64 = items.iter().map(|item| item.tokens).sum();
@@ -58,6 +65,20 @@ pub(super) fn sections(packed: &Pack, items: &[ShownItem]) -> Value {
     let all = [("memory", &packed.memory, memory), ("documents", &packed.documents, documents)];
     let filled = all.into_iter().filter(|(_, _, items)| !items.is_empty());
     filled.map(|(name, texts, items)| of(name, texts, items)).collect()
+}
+
+/// Returns the parts of a grade.
+fn parts_of(grade: &Grade) -> Value {
+    let mut told = json!(grade);
+    if let Value::Object(parts) = &mut told {
+        parts.remove("grade");
+        for part in parts.values_mut() {
+            if let Some(number) = part.as_f64() {
+                *part = rounded(number);
+            }
+        }
+    }
+    told
 }
 
 /// Returns the share of the shown texts' tokens that the context has, if it shows any.

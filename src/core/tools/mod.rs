@@ -12,6 +12,8 @@ mod build_context;
 mod bury_chain;
 mod compact;
 mod condense_text;
+mod context_gather;
+mod context_models;
 mod context_told;
 mod core_results;
 mod document_chunks;

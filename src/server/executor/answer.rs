@@ -8,6 +8,7 @@ use super::executor::Executor;
 use super::summary::{Wanted, summarised};
 use crate::executor::limits::QUEUE_ROWS_MAX;
 use crate::store;
+use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::Result;
 use vctx_core::memory::archive::VectorSetting;
@@ -47,7 +48,10 @@ impl Executor {
                     Some(self.recall(scope, core.outbound(), query, queue, now_ms).await?);
             }
             Question::Looks { looks } => {
+                let begun = clock::now();
                 let found = self.looks(scope, core, &looks).await?;
+                metrics::histogram!(metric::CONTEXT_SECONDS, "step" => "gather")
+                    .record(begun.elapsed().as_secs_f64());
                 answers.looks.get_or_insert_default().push(found);
             }
             Question::Entries { ids, head_seq, pairs: false } => {
@@ -140,9 +144,16 @@ impl Executor {
             Question::Compare { questions, texts } => {
                 let embedders = self.kernel.embedders_of(core);
                 let texts = self.for_embedder(texts);
+                let begun = clock::now();
                 let (likeness, failed) = embedding::compare(&embedders, &questions, &texts).await?;
+                metrics::histogram!(metric::CONTEXT_SECONDS, "step" => "compare")
+                    .record(begun.elapsed().as_secs_f64());
                 answers.likeness = Some(likeness);
                 answers.degraded = answers.degraded.or(failed);
+            }
+            Question::AskModel(ask) => {
+                let answer = self.kernel.ask_model(core, &ask).await;
+                answers.models.get_or_insert_default().push(answer);
             }
             Question::EmbedNext { document, spans, with } => {
                 let made =

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use super::contexts::count;
 use super::executor::Executor;
 use super::figures::{occupancy, report_search, sample};
 use super::kernel::{no_agent, patience};
@@ -206,6 +207,8 @@ impl Executor {
                 }
                 Ok(Step::Keep(result, pack)) => {
                     step("write", store::keep_pack(&self.kernel.rw, scope, &pack)).await?;
+                    let degraded = result.get("degraded").and_then(Value::as_str);
+                    count(Some(&pack), degraded);
                     return Ok(ReadEnd::Answer(envelope::of_read(
                         &core,
                         result,

@@ -4,12 +4,13 @@
 use super::call::{QUESTIONS_MAX, curious};
 use super::executor::Executor;
 use crate::store;
+use vctx_base::metric;
 use vctx_core::error::{Error, Result};
 use vctx_core::limits::CONTEXT_PERCENT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::engineer::Engineer;
 use vctx_core::memory::message::Message;
-use vctx_core::memory::pack::{ContextPack, ShownContext};
+use vctx_core::memory::pack::{ContextPack, Fate, ShownContext};
 use vctx_core::policy::{Answers, Ctx, PromptContext, Stop, Unobserved};
 use vctx_core::tools::{BuildContext, BuiltContext, newest_question};
 use vctx_core::trust::{Principal, Scope, admit};
@@ -146,7 +147,10 @@ impl Executor {
         for _ in 0..QUESTIONS_MAX {
             let around = self.around_look(scope, core, &stages);
             match call.build(&Ctx { around, core, answers: &answers }) {
-                Ok(built) => return Ok(built),
+                Ok(built) => {
+                    count(built.pack.as_ref(), built.degraded);
+                    return Ok(built);
+                }
                 Err(Stop::Fail(error)) => return Err(error),
                 Err(Stop::Ask(question)) => {
                     Box::pin(self.answer(*question, &mut answers, scope, core)).await?;
@@ -154,6 +158,25 @@ impl Executor {
             }
         }
         Err(curious())
+    }
+}
+
+/// Counts a built context: its texts by fate, its best grade, its tokens, and the step without a
+/// usable answer.
+pub(super) fn count(pack: Option<&ContextPack>, degraded: Option<&str>) {
+    if let Some(step) = degraded {
+        metrics::counter!(metric::CONTEXT_DEGRADED, "step" => step.to_owned()).increment(1);
+    }
+    let Some(content) = pack.and_then(ContextPack::content) else { return };
+    metrics::counter!(metric::CONTEXT_TEXTS, "fate" => Fate::Shown.text())
+        .increment(content.items.len() as u64);
+    for left in &content.left_out {
+        metrics::counter!(metric::CONTEXT_TEXTS, "fate" => left.reason.text()).increment(1);
+    }
+    metrics::histogram!(metric::CONTEXT_TOKENS).record(content.tokens as f64);
+    let grades = content.items.iter().filter_map(|item| item.grade.as_f64());
+    if let Some(best) = grades.max_by(f64::total_cmp) {
+        metrics::histogram!(metric::CONTEXT_GRADE).record(best);
     }
 }
 

@@ -76,6 +76,7 @@ impl Executor {
             ids,
             counters: Counters::default(),
             model,
+            roles: Arc::default(),
             embedders: Embedders::default(),
             models: Vec::new(),
             tokens_per_day: 0,
@@ -257,6 +258,7 @@ impl Executor {
             stages,
             blocks_bytes_max: self.kernel.blocks_bytes_max,
             tokens_per_day: self.kernel.tokens_per_day,
+            roles: self.kernel.roles_of(core),
         }
     }
 }

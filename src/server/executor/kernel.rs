@@ -10,7 +10,7 @@ use super::names::KnownNames;
 use super::signing::Search;
 use super::turns::Turns;
 use crate::checkpoints::Checkpoints;
-use crate::models::{Embedders, Gateway, ModelServer};
+use crate::models::{Embedders, Gateway, ModelServer, RoleModels};
 use crate::store::{self, Fault, Replay, Ro, Rw, WriteMode, load};
 use vctx_base::clock::{self, Clock};
 use vctx_base::ids::Ids;
@@ -37,6 +37,8 @@ pub(super) struct Kernel {
     pub(super) instance: String,
     pub(super) counters: Counters,
     pub(super) model: Option<Gateway>,
+    /// The models that take over steps of context builds.
+    pub(super) roles: Arc<RoleModels>,
     pub(super) embedders: Embedders,
     /// The model servers that the configuration names.
     pub(super) models: Vec<ModelServer>,

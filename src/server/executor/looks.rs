@@ -8,7 +8,9 @@ use crate::store;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::Core;
 use vctx_core::policy::{Answers, Ctx, Stop, Surroundings, Unobserved};
-use vctx_core::search::{ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, RecallQuery};
+use vctx_core::search::{
+    ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, RecallMode, RecallQuery,
+};
 use vctx_core::tools::{Call, Tool};
 use vctx_core::trust::{Actor, Scope};
 
@@ -40,10 +42,21 @@ impl Executor {
     async fn look_into(&self, scope: &Scope, core: &Core, look: &Look) -> Result<LookFound> {
         let found = match look {
             Look::Recall { query, rows } => {
-                self.look_in_recall(scope, core, (query, (*rows).min(LOOK_ROWS_MAX))).await
+                let rows = (*rows).min(LOOK_ROWS_MAX);
+                self.look_in_recall(scope, core, (query, rows), RecallMode::Auto).await
+            }
+            Look::Meaning { query, rows, archive: false } => {
+                let by_meaning = RecallMode::Vector { similarity_min: Some(0) };
+                let rows = (*rows).min(LOOK_ROWS_MAX);
+                self.look_in_recall(scope, core, (query, rows), by_meaning).await
             }
             Look::Archive { query, rows } => {
-                self.look_in_archive(scope, core, (query, (*rows).min(ARCHIVE_ROWS_MAX))).await
+                let rows = (*rows).min(ARCHIVE_ROWS_MAX);
+                self.look_in_archive(scope, core, (query, rows), false).await
+            }
+            Look::Meaning { query, rows, archive: true } => {
+                let rows = (*rows).min(ARCHIVE_ROWS_MAX);
+                self.look_in_archive(scope, core, (query, rows), true).await
             }
         };
         match found {
@@ -62,11 +75,13 @@ impl Executor {
         scope: &Scope,
         core: &Core,
         (query, rows): (&str, usize),
+        mode: RecallMode,
     ) -> Result<LookFound> {
         // A part without a word finds nothing.
         let Ok(query) = RecallQuery::parse(query) else {
             return Ok(LookFound::Recall(Vec::new(), Vec::new()));
         };
+        let query = RecallQuery { mode, ..query };
         let queue = core.queue.head_seq..core.queue.next_seq;
         let now_ms = self.kernel.clock.unix_ms();
         let mut list = self.recall(scope, core.outbound(), query, queue.clone(), now_ms).await?;
@@ -84,8 +99,10 @@ impl Executor {
         scope: &Scope,
         core: &Core,
         (query, rows): (&str, usize),
+        by_meaning: bool,
     ) -> Result<LookFound> {
-        let arguments = json!({"query_text": query, "limit": rows});
+        let mode = by_meaning.then_some("vector");
+        let arguments = json!({"query_text": query, "limit": rows, "mode": mode});
         let arguments: Map<_, _> = arguments.as_object().cloned().unwrap_or_default();
         let Call::SearchArchival(search) = Tool::SearchArchival.decode(arguments)? else {
             return Err(Error::new(Code::Internal, "the search of the archive is another call"));
@@ -131,6 +148,7 @@ impl Executor {
             stages,
             blocks_bytes_max: self.kernel.blocks_bytes_max,
             tokens_per_day: self.kernel.tokens_per_day,
+            roles: self.kernel.roles_of(core),
         }
     }
 }

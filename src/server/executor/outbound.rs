@@ -8,10 +8,16 @@ use serde_json::{Value, json};
 use super::executor::Executor;
 use super::kernel::Kernel;
 use crate::models::{CHAT, SUMMARISER};
-use crate::models::{EMBEDDER, EMBEDDER_NEXT, Embedder, Embedders, Gateway, Kind, ModelServer};
+use crate::models::{
+    EMBEDDER, EMBEDDER_NEXT, Embedder, Embedders, Gateway, Kind, ModelServer, RoleModels,
+    role_section,
+};
+use vctx_base::clock;
+use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::Fingerprint;
 use vctx_core::memory::core::Core;
+use vctx_core::memory::model_role::{ModelAsk, ModelRole, ModelRoles};
 use vctx_core::memory::outbound::Outbound;
 
 /// An embedder that must not receive a text. A search then goes on by words, and a document is
@@ -72,6 +78,33 @@ impl Kernel {
         let model = self.model.as_ref();
         model.filter(|_| self.forbidden(core.outbound(), SUMMARISER).is_none())
     }
+
+    /// Returns the roles whose models may receive texts of the agent.
+    pub(super) fn roles_of(&self, core: &Core) -> ModelRoles {
+        let all = self.roles.roles();
+        let may = |role: &ModelRole| {
+            all.has(*role) && self.forbidden(core.outbound(), role_section(*role)).is_none()
+        };
+        ModelRoles::of(ModelRole::ALL.into_iter().filter(may))
+    }
+
+    /// Asks the model of a role; `None` if it gives no answer in time. What a server on another
+    /// machine must not get is left out.
+    pub(super) async fn ask_model(&self, core: &Core, ask: &ModelAsk) -> Option<String> {
+        if !self.roles_of(core).has(ask.role) {
+            return None;
+        }
+        let begun = clock::now();
+        let answer = self.roles.ask(ask).await;
+        let role = ask.role.text();
+        metrics::histogram!(metric::CONTEXT_SECONDS, "step" => role)
+            .record(begun.elapsed().as_secs_f64());
+        answer
+            .inspect_err(|error| {
+                tracing::debug!(role, error = error.chain(), "the local step of a context stands");
+            })
+            .ok()
+    }
 }
 
 impl Executor {
@@ -81,6 +114,13 @@ impl Executor {
     pub fn with_models(mut self, models: Vec<ModelServer>, tokens_per_day: u64) -> Self {
         self.kernel.models = models;
         self.kernel.tokens_per_day = tokens_per_day;
+        self
+    }
+
+    /// Sets the models that take over steps of context builds.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Arc<RoleModels>) -> Self {
+        self.kernel.roles = roles;
         self
     }
 

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,6 @@ use crate::models::{Gateway, Summarised, echoes};
 use vctx_base::clock;
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::memory::TokenCounter;
 use vctx_core::policy::{DEGRADED, Line, SummaryWriter};
 use vctx_core::text::{drift, local};
@@ -156,7 +155,7 @@ async fn best_answer(
     counter: &Arc<dyn TokenCounter>,
     by: SummaryWriter,
 ) -> std::result::Result<(Measured, usize), Failed> {
-    let until = clock::now() + Duration::from_millis(MODEL_MS_MAX);
+    let until = clock::now() + model.limit();
     let mut best: Option<Measured> = None;
     let mut last = Refused::Empty;
     for attempt in 1..=SUMMARY_ATTEMPTS_MAX {

@@ -1,99 +1,38 @@
-//! Asks a model for summaries, in the form of its server's API.
+//! Asks a model for summaries and other short answers, in the form of its server's API.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::address::Address;
 use super::chat::{ChatModel, ChatRequest, ChatServer, Delta, Finish};
 use vctx_core::error::{Code, Error, Result};
-use vctx_core::limits::MODEL_MS_MAX;
 use vctx_core::model_api::ModelRequest;
 use vctx_core::policy::Line;
 
-/// Variable with the key for the server of the summary model.
-pub const SUMMARISER_KEY: &str = "VCTX_SUMMARISER_KEY";
-
-/// Settings of the model that writes summaries.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SummariserSettings {
-    /// Name of the model's provider, which decides the address and the API, or empty. If this,
-    /// `url` and `socket` are empty, the local summariser writes all summaries.
-    pub provider: String,
-    /// URL of the model's server, or empty.
-    pub url: String,
-    /// Unix socket of the model's server, or empty.
-    pub socket: PathBuf,
-    /// API of the model's server: `chat`, `responses` or `messages`; if empty, that of the
-    /// provider, or else `chat`.
-    pub api: String,
-    /// HTTP path and query of requests to the model; if empty, that of the API.
-    pub path: String,
-    /// File with further trusted certificates (PEM), or empty.
-    pub ca_file: PathBuf,
-    /// URL of an HTTP proxy, or empty.
-    pub proxy: String,
-    /// Model name that requests contain.
-    pub model: String,
-}
-
-impl SummariserSettings {
-    /// Returns whether a model is configured.
-    pub fn is_set(&self) -> bool {
-        self.server().is_set()
-    }
-
-    /// Returns one sentence for each invalid setting, beginning with the setting's key.
-    pub fn faults(&self) -> Vec<String> {
-        let faults = self.server().faults();
-        faults.into_iter().map(|text| format!("summariser.{text}")).collect()
-    }
-
-    /// Returns the address of the model's server, if one is configured.
-    pub fn address(&self) -> Option<Address> {
-        self.server().address()
-    }
-
-    /// Makes a client of the model, if one is configured, which is asked with the given key. An
-    /// error begins with the setting that is wrong.
-    pub fn open(&self, key: Option<String>) -> std::result::Result<Option<Gateway>, String> {
-        let server = self.server();
-        let limit = Duration::from_millis(MODEL_MS_MAX);
-        let model = server.open(key, SUMMARISER_KEY, limit, false)?;
-        let tokens_field = server.tokens_field().to_owned();
-        let takes_temperature = server.takes_temperature();
-        Ok(model.map(|model| Gateway { model, tokens_field, takes_temperature }))
-    }
-
-    fn server(&self) -> ChatServer<'_> {
-        ChatServer {
-            provider: &self.provider,
-            url: &self.url,
-            socket: &self.socket,
-            api: &self.api,
-            path: &self.path,
-            ca_file: &self.ca_file,
-            proxy: &self.proxy,
-            model: &self.model,
-        }
-    }
-}
-
-/// A client of the summary model.
+/// A client of a model for a task beside the chat.
 pub struct Gateway {
     model: Arc<dyn ChatModel>,
     /// Name of the request field that limits the answer's tokens.
-    tokens_field: String,
+    tokens_field: &'static str,
     /// Whether requests may set the temperature.
     takes_temperature: bool,
+    /// Time limit for one answer, including all attempts.
+    limit: Duration,
 }
 
-/// An answer of the summary model.
+/// A request to a model for a task.
+struct TaskText<'a> {
+    instruction: &'a str,
+    text: &'a str,
+    tokens_max: u64,
+    temperature: f64,
+    /// Whether the model is asked again after a failure.
+    is_repeated: bool,
+}
+
+/// An answer of a model.
 #[derive(Clone, Debug)]
 pub struct Summarised {
     /// The model's text; empty if the model refused to answer.
@@ -130,6 +69,33 @@ const PROMPT: &str = "Fold the previous summary and the conversation below into 
 const AGAIN: &str = "An earlier answer was too far from the text: stay with the words of the text and leave none of its subjects out.";
 
 impl Gateway {
+    /// Makes a client of a model that the settings name, which is asked with the given key; `None`
+    /// if they name none. An answer may take at most `limit`. An error begins with the setting that
+    /// is wrong.
+    pub(super) fn open(
+        server: ChatServer<'_>,
+        key: Option<String>,
+        variable: &'static str,
+        limit: Duration,
+    ) -> std::result::Result<Option<Self>, String> {
+        let model = server.open(key, variable, limit, false)?;
+        let tokens_field = server.tokens_field();
+        let takes_temperature = server.takes_temperature();
+        Ok(model.map(|model| Self { model, tokens_field, takes_temperature, limit }))
+    }
+
+    /// Returns the time limit for one answer.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Asks the model once, with an instruction and a text. The answer has about `tokens_max`
+    /// tokens at most.
+    pub async fn ask(&self, instruction: &str, text: &str, tokens_max: u64) -> Result<Summarised> {
+        let is_repeated = false;
+        self.send(TaskText { instruction, text, tokens_max, temperature: 0.0, is_repeated }).await
+    }
+
     /// Asks for a summary of at most about `tokens_max` tokens; the caller truncates a longer
     /// summary. From the second `attempt` on, the instruction says what was wrong with the earlier
     /// answer.
@@ -152,22 +118,30 @@ impl Gateway {
             0 | 1 => (PROMPT.to_owned(), 0.0),
             _ => (format!("{PROMPT} {AGAIN}"), 0.4),
         };
+        let is_repeated = true;
+        let (instruction, text) = (prompt.as_str(), text.as_str());
+        self.send(TaskText { instruction, text, tokens_max, temperature, is_repeated }).await
+    }
+
+    async fn send(&self, task: TaskText<'_>) -> Result<Summarised> {
         let mut options = Map::new();
         options.insert("stream".into(), false.into());
-        options.insert(self.tokens_field.clone(), tokens_max.into());
+        options.insert(self.tokens_field.to_owned(), task.tokens_max.into());
         if self.takes_temperature {
-            options.insert("temperature".into(), temperature.into());
+            options.insert("temperature".into(), task.temperature.into());
         }
         let messages: [Value; 2] = [
-            json!({"role": "system", "content": prompt}),
-            json!({"role": "user", "content": text}),
+            json!({"role": "system", "content": task.instruction}),
+            json!({"role": "user", "content": task.text}),
         ];
         let model = self.model.model();
         let request = ModelRequest { model, messages: &messages, tools: None, options: &options };
         let request = ChatRequest { body: request.text(self.model.api()) };
-        let mut ignored = |_: Delta| ControlFlow::Continue(());
-        let limit = Duration::from_millis(MODEL_MS_MAX);
-        let answer = tokio::time::timeout(limit, self.model.complete(&request, &mut ignored));
+        let mut deltas = |delta: Delta| match delta {
+            Delta::Waiting { .. } if !task.is_repeated => ControlFlow::Break(()),
+            Delta::Waiting { .. } | Delta::Text(_) => ControlFlow::Continue(()),
+        };
+        let answer = tokio::time::timeout(self.limit, self.model.complete(&request, &mut deltas));
         let answer = answer.await.map_err(|e| {
             Error::new(Code::Timeout, "the model did not answer in time").caused_by(e)
         })??;

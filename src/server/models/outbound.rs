@@ -34,6 +34,11 @@ impl ModelServer {
         let receives = match section {
             CHAT => "the window: instructions, blocks, summary, messages and search results",
             SUMMARISER => "messages that left the window, and the summary before",
+            "models.planner" => "questions",
+            "models.rewriter" => "questions on which nothing good was found",
+            "models.grader" | "models.reranker" => "questions, and the best messages and documents",
+            "models.summariser" => "texts that a caller wants to be summarised",
+            "models.judge" => "questions, the texts of their contexts, and the answers",
             _ => "messages, documents and questions",
         };
         let (server, model) = (address.host(), model.to_owned());

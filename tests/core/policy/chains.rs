@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::{Kind, Role};
+use vctx_core::memory::model_role::ModelRoles;
 use vctx_core::policy::{
     Answers, Draft, Flush, Intent, Question, Step, Stop, SummaryAnswer, SummarySettings,
     Surroundings, Unobserved,
@@ -86,6 +87,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,
+            roles: ModelRoles::default(),
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());

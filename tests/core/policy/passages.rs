@@ -5,6 +5,7 @@ use vctx_core::chunk;
 use vctx_core::ids::SeededIds;
 use vctx_core::limits::{BLOCKS_BYTES_MAX, PAGE_TOKENS_MAX};
 use vctx_core::memory::archive::FoundPassage;
+use vctx_core::memory::model_role::ModelRoles;
 use vctx_core::memory::{Encoding, TokenCounter};
 use vctx_core::policy::{
     Answers, Ctx, Step, SummarySettings, Surroundings, Unobserved, VectorsAnswer,
@@ -121,6 +122,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,
+            roles: ModelRoles::default(),
         };
         match call.step(&Ctx { around, core: &world.core, answers: &answers }).unwrap() {
             Step::Write(change) => {
