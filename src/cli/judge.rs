@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Failure};
+use crate::judge_model::JudgeModel;
 use crate::judge_record::{MEASURES, Record, record};
 use crate::judge_verdicts::{GivenVerdict, read_verdicts};
 use crate::output;
@@ -34,6 +35,7 @@ Examples:
   vctx judge ada --turns 500 --out record.jsonl   one line for each prompt: question, context, answer, measures
   my-judge < record.jsonl > verdicts.jsonl   a judge of yours: a model or a script
   vctx judge ada --merge verdicts.jsonl      its averages beside the built-in ones
+  vctx judge ada --model --config vctx.toml  the model of [models.judge] beside the built-in judge
 
 Each line of verdicts is {\"prompt\": 17, \"faithfulness\": 0.9, \"relevance\": 0.8, \"completeness\": null}; null: nothing to judge.
 The record has texts of the memory, so only you can read its file.";
@@ -62,6 +64,14 @@ pub struct Judge {
     #[arg(long, value_name = "FILE")]
     merge: Option<PathBuf>,
 
+    /// Also ask the model that `[models.judge]` of the configuration names
+    #[arg(long, conflicts_with = "merge")]
+    model: bool,
+
+    /// Configuration file with the model, as for `vctx serve`
+    #[arg(long, value_name = "FILE", requires = "model")]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
     pub target: Target,
 }
@@ -76,12 +86,19 @@ pub async fn run(asked: Judge) -> Result<(), Failure> {
         (None, None) => newest(&client, &agent, asked.turns).await?,
     };
     let names_them = given.is_some() || asked.prompt.is_some();
-    let given = given.unwrap_or_default();
+    let mut given = given.unwrap_or_default();
+    let model = match asked.model {
+        true => Some(JudgeModel::open(&client, &agent, asked.config.as_deref()).await?),
+        false => None,
+    };
     let mut out = asked.out.as_deref().map(begin).transpose()?;
     let mut records = Vec::with_capacity(turns.len());
     for turn in turns {
         match record(&client, &agent, turn).await? {
             Some((record, told)) => {
+                if let Some(model) = &model {
+                    given.push(model.verdict(turn, &told).await);
+                }
                 if let Some((file, path)) = &mut out {
                     let line = line(told, given.get(records.len()));
                     file.write_all(line.as_bytes()).map_err(|error| unwritten(path, &error))?;
@@ -102,6 +119,9 @@ pub async fn run(asked: Judge) -> Result<(), Failure> {
     }
     if let Some((file, path)) = out {
         file.finish().map_err(|error| unwritten(path, &error))?;
+    }
+    if let Some(model) = &model {
+        model.warn(&given);
     }
     let averages = averages(&agent, &records, &given);
     output::told(asked.target.json, &averages, |averages| match asked.out {

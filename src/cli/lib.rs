@@ -22,6 +22,7 @@ pub mod export;
 pub mod forget;
 pub mod history;
 pub mod judge;
+mod judge_model;
 mod judge_record;
 mod judge_verdicts;
 pub mod limits;

@@ -2,10 +2,12 @@
 //! judge.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::model::Model;
 use crate::talk::{Agent, key};
 
 const SOCKET: &str = "vctx.sock";
@@ -110,4 +112,33 @@ async fn prompts_with_a_context_are_on_record_with_their_answers_and_measures() 
         assert!(exit == Some(code) && said.contains(part), "{part}: {told}{said}");
     }
     home.assert_verified(SOCKET, "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_model_judges_beside_the_built_in_judge() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire(SOCKET), "ada", 8_192, "Be brief.").await;
+    ada.append("user", "My dentist is Dr. Roe in the Harbour Street.").await;
+    ada.append("user", "The sloop has two sails and a brass compass.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0, "summarize": false})).await;
+    let question = "In which street is my dentist?";
+    answered(&ada, question, "Your dentist is in the Harbour Street.").await;
+    answered(&ada, "How many sails has the sloop?", "The sloop has two sails.").await;
+    let said = r#"{"faithfulness": 0.5, "relevance": 1, "completeness": null}"#;
+    let model = Model::saying(&home.path("model.sock"), Duration::ZERO, &[said, "fine"]);
+    let file = home.path("judge.toml");
+    std::fs::write(&file, model.role("judge", 60_000)).expect("a configuration");
+    let file = file.to_str().expect("a plain path").to_owned();
+    let (code, told, errors) = judge(&home, &["--model", "--config", &file, "--json"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("no verdict on 1 of 2 prompts"), "{errors}");
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(told["judge"]["faithfulness"], json!({"mean": 0.5, "prompts": 1}), "{told:#}");
+    assert_eq!(told["built_in"]["faithfulness"]["prompts"], 2, "{told:#}");
+    let heard = model.heard();
+    assert!(heard.contains("two sails") && heard.contains("Quotations:"), "{heard}");
+    let (code, _, errors) = judge(&home, &["--model"]);
+    assert_eq!(code, Some(78), "{errors}");
+    assert!(errors.contains("models.judge"), "{errors}");
 }
