@@ -58,6 +58,9 @@ fn shown(answer: &Value) -> String {
     let (used, most) =
         (output::number(answer, "/tokens_used"), output::number(answer, "/tokens_max"));
     let mut head = format!("context  {used} of at most {most} tokens");
+    if let Some(ask) = answer["ask"].as_str() {
+        head = format!("unclear  ask the user: {}\n{head}", output::printable(ask));
+    }
     if items.is_empty() {
         let nothing = if used == 0 { "nothing to add" } else { "nothing was found" };
         return format!("{head}: {nothing}");
@@ -65,6 +68,10 @@ fn shown(answer: &Value) -> String {
     // The name and date of a short text can be longer than what is left out of it.
     if let Some(ratio) = answer["compression_ratio"].as_f64().filter(|ratio| *ratio < 1.0) {
         head.push_str(&format!(", {:.0} % of the texts' own", ratio * 100.0));
+    }
+    if let Some(grade) = answer["verdict"]["grade"].as_str() {
+        let number = answer["verdict"]["number"].as_f64().unwrap_or_default();
+        head.push_str(&format!("\nverdict  {grade}, {number:.2}"));
     }
     if let Some(pack) = answer["pack"].as_str() {
         head.push_str(&format!("\n   pack  {pack}"));
@@ -231,7 +238,7 @@ mod tests {
             "left_out": [{"origin": {"store": "archive", "doc_id": "d.md", "chunk_id": "0001"}, "grade": 0.2, "reason": "no_room"}],
             "steps": [{"step": "intent", "task": "small_talk", "parts": 1}, {"step": "gather", "candidates": 2},
                 {"step": "order", "moved": 4}],
-            "degraded": "embedder"});
+            "verdict": {"grade": "ambiguous", "number": 0.456}, "degraded": "embedder"});
         let text = picture(&answer);
         for part in [
             "prompt   164 of 1000 tokens, 16.4 %",
@@ -239,6 +246,7 @@ mod tests {
             " context       64   6.4 %  ██▋",
             "    free      836  83.6 %  █",
             "context  60 of at most 450 tokens, 50 % of the texts' own",
+            "verdict  ambiguous, 0.46",
             "   0.83      30  for part 1  #3 2026-11-03  user: Dr. Roe. Soup",
             "   1.00      30  for part 2  7              Four euros. [31m",
             "  part 2: What is a ticket?",
@@ -259,8 +267,10 @@ mod tests {
         let left: Vec<Value> = (1..=40)
             .map(|seq| json!({"origin": {"store": "recall", "seq": seq}, "grade": 0.1, "reason": "poor"}))
             .collect();
-        let answer = json!({"tokens_used": 0, "tokens_max": 450, "sections": [], "left_out": left});
+        let answer = json!({"tokens_used": 0, "tokens_max": 450, "sections": [], "left_out": left,
+            "route": "clarify_user", "ask": "Which kiwi?"});
         let text = picture(&answer);
+        assert!(text.contains("unclear  ask the user: Which kiwi?\n"), "{text}");
         assert!(text.contains("context  0 of at most 450 tokens: nothing to add"), "{text}");
         assert_eq!(text.matches("grade too low").count(), LEFT_OUT_ROWS, "{text}");
         assert!(text.contains("  and 25 more, which --json names"), "{text}");

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::keep::Keep;
 use crate::memory::message::Role;
 use crate::memory::pack::{Fate, Origin};
 
@@ -26,6 +27,8 @@ pub struct Candidate {
     pub found: f64,
     /// What is known about it before it is graded.
     pub fate: Option<Fate>,
+    /// How long a context keeps it if not all texts fit.
+    pub keep: Keep,
 }
 
 impl Candidate {
@@ -41,6 +44,7 @@ impl Candidate {
             ranks: Vec::new(),
             found: 0.0,
             fate: None,
+            keep: Keep::Given,
         }
     }
 

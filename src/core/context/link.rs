@@ -55,8 +55,16 @@ pub fn link(candidates: &[Candidate], grades: &mut [Vec<Grade>]) {
     }
 }
 
+/// Whether one of two documents names the other.
+pub(super) fn are_linked(one: &Candidate, other: &Candidate) -> bool {
+    let names = |one: &Candidate, other: &Candidate| {
+        name_of(&other.text).is_some_and(|name| has_name(&one.text, name))
+    };
+    names(one, other) || names(other, one)
+}
+
 /// Returns the name of what a document is about: its heading, or the name with which it begins.
-fn name_of(text: &str) -> Option<&str> {
+pub(super) fn name_of(text: &str) -> Option<&str> {
     let text = text.trim_start();
     let line = text.lines().next()?.trim_end();
     let is_heading = line.len() < text.trim_end().len() && line.len() <= NAME_BYTES_MAX;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::candidate::Candidate;
 use super::intent::SubQuestion;
+use super::keep::Keep;
 use crate::limits::QUERY_BYTES_MAX;
 use crate::memory::archive::FoundPassage;
 use crate::memory::message::Message;
@@ -129,6 +130,7 @@ impl Pool {
             ranks: Vec::new(),
             found: 0.0,
             fate,
+            keep: Keep::default(),
         });
     }
 
@@ -152,6 +154,7 @@ impl Pool {
             ranks: Vec::new(),
             found: 0.0,
             fate,
+            keep: Keep::default(),
         });
     }
 

@@ -17,6 +17,7 @@ mod fill;
 mod grade;
 mod intent;
 mod judge;
+mod keep;
 mod link;
 mod look;
 mod pack;
@@ -24,6 +25,7 @@ mod roles;
 mod route;
 mod sentence;
 mod steps;
+mod verdict;
 
 pub use bridge::{Bridge, apart, bridges, is_identifier};
 pub use candidate::Candidate;
@@ -36,6 +38,7 @@ pub use intent::{
     AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task, asks_for_order,
 };
 pub use judge::{JudgedPrompt, JudgedText, Verdict};
+pub use keep::Keep;
 pub use link::link;
 pub use look::{MessageView, Pool, plan, plan_further, plan_meaning};
 pub use pack::{Pack, PackItem, PackLimits, pack};
@@ -46,3 +49,4 @@ pub use roles::{
 };
 pub use route::{Route, route};
 pub use steps::Steps;
+pub use verdict::{BuildGrade, BuildVerdict, judge_build};

@@ -198,7 +198,11 @@ fn chosen(
         }
     }
     let rest = order.into_iter().filter(|unit| !first.iter().any(|one| std::ptr::eq(*one, *unit)));
-    let rest: Vec<&Unit> = rest.collect();
+    let mut rest: Vec<&Unit> = rest.collect();
+    if !limits.fills {
+        // The sort is stable, so that texts of one class stay in the order of their values.
+        rest.sort_by_key(|unit| candidates[unit.candidate].keep);
+    }
     let mut used =
         if limits.tokens_max >= FRAMED_TOKENS_MIN { counter.count(limits.opening()) } else { 0 };
     let mut begun: Vec<usize> = Vec::new();
@@ -443,7 +447,7 @@ fn fates(candidates: &[Candidate], shown: &BTreeMap<usize, Vec<&Unit>>) -> Vec<F
 mod tests {
     use super::*;
     use crate::context::condense::units;
-    use crate::context::{QuestionIntent, graded};
+    use crate::context::{Keep, QuestionIntent, graded};
     use crate::memory::Encoding;
     use crate::text::Tiktoken;
 
@@ -500,5 +504,59 @@ mod tests {
         let packed = built("Where does the old sloop lie?", &TEXTS[..1], 22);
         assert!(packed.documents[0].text.contains(GAP), "{packed:?}");
         assert!(packed.documents[0].spans.len() > 1);
+    }
+
+    #[test]
+    fn what_is_needed_least_is_left_out_first() {
+        let message = |seq: u64| Origin::Recall { id: format!("m{seq}"), seq };
+        let chunk = |at: u64| Origin::Archive {
+            doc_id: format!("d{at}.md"),
+            chunk_id: "1".to_owned(),
+            revision: String::new(),
+        };
+        let texts = [
+            (chunk(1), false, "Red sails are sold here."),
+            (message(2), false, "Blue masts are sold here."),
+            (chunk(3), true, "Green decks are sold here."),
+            (message(4), true, "Brown oars are sold here."),
+        ];
+        let candidates: Vec<Candidate> = texts
+            .iter()
+            .map(|(origin, is_correct, text)| Candidate {
+                origin: origin.clone(),
+                keep: Keep::of(origin, *is_correct),
+                ..Candidate::given("", text)
+            })
+            .collect();
+        // The less a text is needed, the more valuable are its words here.
+        let unit = |candidate: usize| Unit {
+            candidate,
+            range: 0..texts[candidate].2.len(),
+            value: 4.0 - candidate as f64 / 10.0,
+            part: 0,
+        };
+        let units: Vec<Unit> = (0..texts.len()).map(unit).collect();
+        let first = Unit { value: 9.0, ..unit(3) };
+        let units: Vec<Unit> = units.into_iter().take(3).chain([first]).collect();
+        let parts = QuestionIntent::read("What is sold here?").sub_questions;
+        let counter = Tiktoken::new(Encoding::default());
+        let mut shown: Vec<usize> = Vec::new();
+        for tokens_max in 1..200 {
+            let limits = PackLimits {
+                tokens_max,
+                tells_nothing: false,
+                fills: false,
+                is_held: true,
+                is_chronological: true,
+            };
+            let packed = pack(&parts, &candidates, &units, limits, &counter);
+            let whole = packed.items().filter(|item| item.text.contains("sold here."));
+            for item in whole.map(|item| item.candidate).collect::<Vec<_>>() {
+                if !shown.contains(&item) {
+                    shown.push(item);
+                }
+            }
+        }
+        assert_eq!(shown, [3, 2, 1, 0]);
     }
 }

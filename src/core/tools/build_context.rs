@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::context_gather::{Gathered, held, only};
 use super::context_models::ContextModels;
-use super::context_told::{content_of, ratio, sections};
+use super::context_told::{content_of, ratio, sections, verdict_told};
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
-    Candidate, GRADE_MIN, Grade, PackLimits, QuestionIntent, Steps, SubQuestion, Task, Units,
-    WindowText, answered, asks_for_order, by_place, link, pack, route,
+    BuildVerdict, Candidate, GRADE_MIN, Grade, Keep, PackLimits, QuestionIntent, Steps,
+    SubQuestion, Task, Units, WindowText, answered, asks_for_order, by_place, judge_build, link,
+    pack, route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -259,9 +260,12 @@ impl BuildContext {
         steps.note("check", json!({"open": parts.len()}));
         let asked = (question, question_seq);
         let mut gathered = self.gather(ctx, asked, parts, (&mut models, &mut steps))?;
+        let own = only(&gathered.parts);
+        let verdict = judge_build(question, &own, &gathered.candidates, &gathered.grades);
         let units = compared(ctx, &mut gathered, self.fills(), &mut steps)?;
         models.rerank(&mut steps, question, &mut gathered)?;
-        models.grade(&mut steps, question, &mut gathered)?;
+        let graded = models.grade(&mut steps, question, &mut gathered)?;
+        let verdict = graded.map(BuildVerdict::of_model).or(verdict);
         let is_open = !gathered.parts.is_empty();
         let all: Vec<usize> = (0..gathered.parts.len()).collect();
         let is_given = !self.documents.is_empty();
@@ -313,6 +317,7 @@ impl BuildContext {
         told.insert("text".into(), packed.text.as_str().into());
         told.insert("tokens_used".into(), packed.tokens.into());
         told.insert("tokens_max".into(), limits.tokens_max.into());
+        told.extend(verdict.map(|verdict| ("verdict".to_owned(), verdict_told(verdict))));
         told.insert("route".into(), json!(route));
         told.extend(ask.map(|ask| ("ask".to_owned(), ask.into())));
         told.insert("intent".into(), json!(intent));
@@ -434,13 +439,16 @@ fn compared(
     Ok(units)
 }
 
-/// Decides which candidates cannot be shown: poor ones, and repetitions of a text.
+/// Decides which candidates cannot be shown, poor ones and repetitions of a text, and how long the
+/// others are kept.
 fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], fills: bool) {
     let least = if fills { 0.0 } else { GRADE_MIN };
     let mut seen = HashSet::new();
     for (at, candidate) in candidates.iter_mut().enumerate() {
         let given = matches!(candidate.origin, Origin::Document { .. });
         let best = grades.iter().map(|grades| grades[at].grade).fold(0.0, f64::max);
+        let is_correct = grades.iter().any(|grades| grades[at].is_correct());
+        candidate.keep = Keep::of(&candidate.origin, is_correct);
         if candidate.fate.is_some() {
             continue;
         }

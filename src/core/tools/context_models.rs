@@ -100,18 +100,20 @@ impl<'a> ContextModels<'a> {
 
     /// Lets the grader grade the best candidates. Its grade counts for the part of the question
     /// that a candidate answers best; for the other parts, the candidate is no better than that.
+    /// Returns the best grade, if the grader gave any.
     pub(super) fn grade(
         &mut self,
         steps: &mut Steps,
         question: &str,
         gathered: &mut Gathered,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<f64>, Stop> {
         let best = self.best(ModelRole::Grader, gathered, GRADED_MAX);
         if best.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let ask = grader(question, gathered.texts(&best));
         let grades = self.answer(steps, ask, |answer| read_grades(answer, best.len()))?;
+        let most = grades.as_ref().map(|all| all.iter().copied().fold(0.0, f64::max));
         for (at, grade) in best.into_iter().zip(grades.unwrap_or_default()) {
             let own = gathered.best_part(at);
             for (part, grades) in gathered.grades.iter_mut().enumerate() {
@@ -120,7 +122,7 @@ impl<'a> ContextModels<'a> {
                 known.model = Some(grade);
             }
         }
-        Ok(())
+        Ok(most)
     }
 
     /// Returns the best candidates that a context may show and a model may read, best first; none

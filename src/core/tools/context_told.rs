@@ -4,7 +4,7 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::context::{Candidate, Grade, Pack, PackItem};
+use crate::context::{BuildVerdict, Candidate, Grade, Pack, PackItem};
 use crate::memory::core::Core;
 use crate::memory::local_time::zone_of;
 use crate::memory::message::Message;
@@ -108,6 +108,11 @@ fn left_out(
         grade: rounded(best(at).grade),
     };
     order.into_iter().take(LEFT_OUT_MAX).map(one).collect()
+}
+
+/// Returns the verdict on a build as an answer has it.
+pub(super) fn verdict_told(verdict: BuildVerdict) -> Value {
+    json!({"grade": verdict.grade, "number": rounded(verdict.number)})
 }
 
 /// Returns a grade or a share as an answer has it.

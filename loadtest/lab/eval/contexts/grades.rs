@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Figures, flag};
 use super::suites::WINDOW;
-use super::told::{areas, field, grade_max};
+use super::told::{areas, field};
 use crate::eval::caller::Caller;
 use crate::eval::corpus::{self, Question, Talk};
 use crate::eval::host::Host;
@@ -17,35 +17,10 @@ use crate::eval::progress::Progress;
 use crate::eval::recall::{StoredTalk, side_by_side};
 use vctx_cli::exit::Failure;
 
-/// Largest grades from which a build is correct and ambiguous; the server's own thresholds for one
-/// text.
-const CORRECT: f64 = 0.6;
-const AMBIGUOUS: f64 = 0.35;
 /// Maximum number of questions, evenly spread, whose documents are taken away.
 const ABLATED_MAX: usize = 100;
 /// Maximum number of answerable and of unanswerable questions of each conversation.
 const ASKED_MAX: usize = 50;
-
-/// What a build says about the documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Correct,
-    Ambiguous,
-    Incorrect,
-}
-
-impl Verdict {
-    /// Returns the verdict of an answer with `explain`. The server gives none for the whole build,
-    /// so that it follows from the largest grade.
-    fn of(told: &Value) -> Verdict {
-        match grade_max(told) {
-            _ if told["found"] == false => Verdict::Incorrect,
-            grade if grade >= CORRECT => Verdict::Correct,
-            grade if grade >= AMBIGUOUS => Verdict::Ambiguous,
-            _ => Verdict::Incorrect,
-        }
-    }
-}
 
 /// HotpotQA: all documents, without half of those with the answer, and without all of them.
 pub(super) async fn ablated(host: &Host, path: &Path, most: usize) -> Result<Figures, Failure> {
@@ -60,7 +35,8 @@ pub(super) async fn ablated(host: &Host, path: &Path, most: usize) -> Result<Fig
         for (name, wanted, documents) in sets(&paragraphs) {
             let body =
                 json!({"question": row["question"], "documents": documents, "explain": true});
-            let is_right = flag(Verdict::of(&caller.build_context(&body).await?) == wanted);
+            let told = caller.build_context(&body).await?;
+            let is_right = flag(told["verdict"]["grade"] == wanted);
             figures.note("all", is_right);
             figures.note(name, is_right);
         }
@@ -71,7 +47,7 @@ pub(super) async fn ablated(host: &Host, path: &Path, most: usize) -> Result<Fig
 }
 
 /// Returns the three sets of documents of a question, with the expected verdicts.
-fn sets(paragraphs: &[Value]) -> [(&'static str, Verdict, Vec<Value>); 3] {
+fn sets(paragraphs: &[Value]) -> [(&'static str, &'static str, Vec<Value>); 3] {
     let gold = paragraphs.iter().filter(|one| one["gold"] == true).count();
     let with = |most: usize| {
         let mut left = most;
@@ -85,13 +61,13 @@ fn sets(paragraphs: &[Value]) -> [(&'static str, Verdict, Vec<Value>); 3] {
         paragraphs.iter().filter(is_in).map(text).collect()
     };
     [
-        ("all gold in: correct", Verdict::Correct, with(gold)),
-        ("half in: ambiguous", Verdict::Ambiguous, with(gold / 2)),
-        ("none in: incorrect", Verdict::Incorrect, with(0)),
+        ("all gold in: correct", "correct", with(gold)),
+        ("half in: ambiguous", "ambiguous", with(gold / 2)),
+        ("none in: incorrect", "incorrect", with(0)),
     ]
 }
 
-/// LoCoMo: how often the largest grade for an answerable question is above that for a question
+/// LoCoMo: how often the verdict's number for an answerable question is above that for a question
 /// without an answer in the conversation.
 pub(super) async fn unanswerable(
     stored: &[Arc<StoredTalk>],
@@ -115,7 +91,7 @@ pub(super) async fn unanswerable(
         let own = all.iter().filter(|(one, _)| *one == is_answerable);
         own.map(|(_, grade)| *grade).collect()
     };
-    let what = "an answerable question has a larger best grade than an unanswerable one";
+    let what = "the verdict on an answerable question is surer than on an unanswerable one";
     let mut figures = Figures::new("grades", what);
     for area in areas(&of(true), &of(false)) {
         figures.note("locomo, AUC", area);
@@ -123,12 +99,13 @@ pub(super) async fn unanswerable(
     Ok(figures)
 }
 
-/// Returns for each question whether it can be answered, and its largest grade.
+/// Returns for each question whether it can be answered, and the number of its verdict.
 async fn graded(stored: &StoredTalk, most: usize) -> Result<Vec<(bool, f64)>, Failure> {
     let mut all = Vec::new();
     for (is_answerable, question) in asked(&stored.talk, most) {
         let body = json!({"question": question.text, "explain": true});
-        all.push((is_answerable, grade_max(&stored.caller.build_context(&body).await?)));
+        let told = stored.caller.build_context(&body).await?;
+        all.push((is_answerable, told["verdict"]["number"].as_f64().unwrap_or_default()));
     }
     Ok(all)
 }
@@ -147,21 +124,6 @@ fn asked(talk: &Talk, most: usize) -> Vec<(bool, &Question)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_verdict_follows_from_the_largest_grade_and_from_what_was_found() {
-        let told =
-            |found: bool, grade: f64| json!({"found": found, "left_out": [{"grade": grade}]});
-        for (found, grade, wanted) in [
-            (true, 0.6, Verdict::Correct),
-            (true, 0.59, Verdict::Ambiguous),
-            (true, 0.35, Verdict::Ambiguous),
-            (true, 0.34, Verdict::Incorrect),
-            (false, 0.9, Verdict::Incorrect),
-        ] {
-            assert_eq!(Verdict::of(&told(found, grade)), wanted, "{found} {grade}");
-        }
-    }
 
     #[test]
     fn the_answer_is_taken_away_in_steps_and_the_rest_stays() {

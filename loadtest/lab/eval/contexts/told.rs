@@ -15,11 +15,6 @@ pub(super) fn candidates(told: &Value) -> impl Iterator<Item = &Value> {
     items(told).chain(told["left_out"].as_array().into_iter().flatten())
 }
 
-/// Returns the largest grade of the candidates; 0 if there are none.
-pub(super) fn grade_max(told: &Value) -> f64 {
-    candidates(told).filter_map(|item| item["grade"].as_f64()).fold(0.0, f64::max)
-}
-
 /// Returns the spans of all documents in a context.
 pub(super) fn spans(told: &Value) -> Vec<Range<usize>> {
     let spans = items(told).flat_map(|item| item["spans"].as_array().into_iter().flatten());
@@ -58,9 +53,9 @@ mod tests {
         let told = json!({"text": "a", "left_out": [{"grade": 0.7}], "sections": [
             {"items": [{"grade": 0.5, "spans": [{"start": 3, "end": 9}]}]}, {"items": []}]});
         assert_eq!((items(&told).count(), candidates(&told).count()), (1, 2));
-        assert_eq!((grade_max(&told), text(&told)), (0.7, "a"));
+        assert_eq!(text(&told), "a");
         assert_eq!(spans(&told).first(), Some(&(3..9)));
-        assert_eq!(grade_max(&json!({})), 0.0);
+        assert_eq!(candidates(&json!({})).count(), 0);
     }
 
     #[test]
