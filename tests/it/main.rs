@@ -41,6 +41,8 @@ mod archival;
 mod archival_crash;
 mod bad_input;
 mod built;
+mod built_bounds;
+mod built_talk;
 mod captured;
 mod cells;
 mod changes;
