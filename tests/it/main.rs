@@ -69,6 +69,7 @@ mod documents;
 mod doubled;
 mod drift;
 mod dropin;
+mod dropin_contexts;
 mod durability;
 mod embedder;
 mod eval;

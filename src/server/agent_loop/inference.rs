@@ -510,7 +510,8 @@ fn target_of(core: &Core, wants_less: bool) -> Option<u64> {
     let stays = now.without(&[Section::Queue, Section::Summary]) + summary_tokens_max(window);
     let wanted = match wants_less {
         true => now.occupancy - now[Section::Queue] / 2,
-        false => core.token_budget.flush.saturating_sub(page),
+        // Down to the target, as a flush, so that not every later prompt evicts again.
+        false => core.token_budget.flush.saturating_sub(page).min(core.token_budget.target),
     };
     let least = if wants_less { window / 16 } else { page };
     Some(wanted.max(stays + least)).filter(|target| *target < now.occupancy)
@@ -523,6 +524,7 @@ fn context_target(core: &Core) -> Option<u64> {
     let stays = now.without(&[Section::Queue, Section::Summary]) + summary_tokens_max(window);
     let wanted = window * (100 - CONTEXT_RESERVE_PERCENT) / 100;
     let wanted = wanted.saturating_sub(CONTEXT_ROOM_TOKENS.min(window / 8));
+    let wanted = wanted.min(core.token_budget.target.max(stays));
     Some(wanted).filter(|target| (stays..now.occupancy).contains(target))
 }
 
