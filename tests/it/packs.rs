@@ -41,6 +41,14 @@ fn context_of(request: &Value) -> Option<&str> {
         .find(|text| text.contains("[From memory]") || text.contains("[From documents]"))
 }
 
+/// Returns the messages of a prompt without the clock, which goes on between two calls.
+pub(crate) fn timeless(prompt: &Value) -> Vec<&Value> {
+    let messages = prompt["messages"].as_array().expect("messages").iter();
+    let is_clock =
+        |one: &&Value| one["content"].as_str().is_some_and(|text| text.starts_with("Now: "));
+    messages.filter(|one| !is_clock(one)).collect()
+}
+
 /// Makes an agent whose memory holds the facts and the manual outside its window.
 async fn filled(home: &Home) -> Agent {
     let ada = Agent::create(home.wire(SOCKET), "ada", 8_192, "Be brief.").await;
@@ -183,4 +191,42 @@ async fn a_forgotten_message_goes_from_the_contexts_that_showed_it() {
     assert!(!told.to_string().contains("Roe"), "{told:#}");
     assert_eq!(told["differs"], json!([]), "{told:#}");
     home.assert_verified(SOCKET, "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_setting_off_a_prompt_is_the_window_alone() {
+    for (configured, of_agent, of_run) in
+        [(Some("off"), None, None), (None, Some("off"), None), (Some("always"), None, Some("off"))]
+    {
+        let home = Home::new();
+        let model = Scripted::start(&home, "echo", &[]).await;
+        let mut tuning = model.tuning(&[]);
+        if let Some(configured) = configured {
+            tuning.environment.push(("VCTX_CONTEXT__ENGINEER".into(), configured.into()));
+        }
+        let _server = home.serve_with(SOCKET, &tuning).await;
+        let ada = filled(&home).await;
+        if let Some(of_agent) = of_agent {
+            let (key, body) = (key(), json!({"engineer": of_agent}).to_string());
+            let headers = [("idempotency-key", key.as_str()), ("if-match", "*")];
+            ada.wire.call("PATCH", &ada.path(), &headers, body).await.ok();
+        }
+        for question in [QUESTION, "What does a ticket for the ferry cost?", "Thanks a lot!"] {
+            let mut body = json!({"input": question});
+            if let Some(of_run) = of_run {
+                body["engineer"] = of_run.into();
+            }
+            run(&ada, &body).await;
+            let requests = model.requests();
+            let sent = &requests.last().expect("a request")["request"];
+            let window = ada.context().await;
+            // The window is now one message longer: the answer.
+            let before = timeless(&window);
+            let before = &before[..before.len() - 1];
+            assert_eq!(timeless(sent), before, "{configured:?} {of_agent:?} {of_run:?}");
+        }
+        let packs = home.database_inside();
+        let packs = packs.rows("FOR p IN context_packs RETURN p", json!({})).await;
+        assert!(packs.is_empty(), "{packs:?}");
+    }
 }
