@@ -5,6 +5,7 @@ mod away;
 mod followed;
 mod gone;
 mod named;
+mod packed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
