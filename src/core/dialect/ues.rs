@@ -57,19 +57,21 @@ struct SummarizeText {
     #[serde(default)]
     #[schemars(range(min = 16, max = 16384), extend("x-model" = ""))]
     max_tokens: Option<u64>,
-    /// How to summarise: `extractive`, by sentences of the text, word by word.
+    /// How to summarise: `extractive`, by sentences of the text; `abstractive`, in other words, if
+    /// a model is configured. By default as the configuration allows.
     #[serde(default)]
-    style: Style,
+    style: Option<Style>,
 }
 
 /// Ways to summarise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 enum Style {
     /// By sentences of the text.
-    #[default]
     Extractive,
+    /// In other words.
+    Abstractive,
 }
 
 impl Name {
@@ -151,7 +153,10 @@ fn call(name: Name, arguments: Map<String, Value>) -> Result<Call> {
         }
         Name::SummarizeText => {
             let given: SummarizeText = decode_as(arguments)?;
-            let condensed = CondenseText { text: given.text, tokens_max: given.max_tokens };
+            let is_verbatim = given.style == Some(Style::Extractive);
+            let needs_model = given.style == Some(Style::Abstractive);
+            let (text, tokens_max) = (given.text, given.max_tokens);
+            let condensed = CondenseText { text, tokens_max, is_verbatim, needs_model };
             let condensed = condensed.checked().map(Call::from);
             condensed.map_err(|error| renamed(error, &[("tokens_max", "max_tokens")]))
         }
@@ -252,7 +257,7 @@ mod tests {
             ("retrieve_from_ues", r#"{"query": "boat", "k": 3}"#, "k"),
             ("summarize_text", r#"{"text": " "}"#, "text"),
             ("summarize_text", r#"{"text": "a", "max_tokens": 1}"#, "max_tokens"),
-            ("summarize_text", r#"{"text": "a", "style": "abstractive"}"#, "style"),
+            ("summarize_text", r#"{"text": "a", "style": "short"}"#, "style"),
         ] {
             let arguments = serde_json::from_str(arguments).unwrap();
             let refused = understood(name, arguments).unwrap().unwrap_err();

@@ -20,6 +20,10 @@ pub struct CondenseText {
     pub text: String,
     /// Maximum number of tokens; `None` for the default.
     pub tokens_max: Option<u64>,
+    /// Whether only sentences of the text are wanted.
+    pub is_verbatim: bool,
+    /// Whether other words are wanted, so that an answer without a model is `degraded`.
+    pub needs_model: bool,
 }
 
 impl Command for CondenseText {
@@ -29,7 +33,8 @@ impl Command for CondenseText {
         let tokens_max = self.tokens_max.unwrap_or(CONDENSED_TOKENS.1);
         let counter = ctx.around.counter;
         let mut result = Map::new();
-        if ctx.around.roles.has(ModelRole::Summariser) {
+        let has_model = ctx.around.roles.has(ModelRole::Summariser) && !self.is_verbatim;
+        if has_model {
             let answer = ctx.answers.of_model(0, || summariser(&self.text, tokens_max))?;
             let summary = answer.and_then(read_summary);
             if let Some(summary) = summary.filter(|text| counter.count(text) <= tokens_max) {
@@ -38,6 +43,8 @@ impl Command for CondenseText {
                 result.insert("tokens_before".into(), counter.count(&self.text).into());
                 return Ok(Step::Read(result));
             }
+        }
+        if has_model || self.needs_model {
             result.insert("degraded".into(), ModelRole::Summariser.text().into());
         }
         let condensed = extract(&self.text, tokens_max, ctx.around.counter);

@@ -1,12 +1,15 @@
 //! Tests the dialect of a Unified Experience Storage: one search over messages and documents, and
 //! the summary of a text.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{ada, text};
-use crate::home::Home;
+use crate::home::{Home, Tuning};
 use crate::line::Line;
-use crate::talk::key;
+use crate::model::Model;
+use crate::talk::{Agent, key};
 
 const MANUAL: &str = "The ferry to Elba leaves Piombino every hour. Dogs travel free of charge.";
 
@@ -59,7 +62,7 @@ async fn one_search_finds_messages_and_documents_best_first_and_by_time() {
         ("retrieve_from_ues", json!({"query": "x", "time_filter": "yesterday"}), "time_filter"),
         ("retrieve_from_ues", json!({"query": "x", "top_k": 21}), "top_k"),
         ("summarize_text", json!({"text": "x".repeat(140_000)}), "text"),
-        ("summarize_text", json!({"text": "x", "style": "abstractive"}), "style"),
+        ("summarize_text", json!({"text": "x", "style": "short"}), "style"),
     ] {
         let refused = ada.tool(tool, &arguments, &key(), "*").await;
         assert!(text(&refused).starts_with("Error: "), "{}", refused.text);
@@ -109,4 +112,35 @@ async fn a_text_is_summarised_in_sentences_of_its_own() {
     assert!(told.to_string().contains("every hour"), "{told:#}");
     line.leave().await;
     home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_model_summarises_in_other_words_unless_sentences_are_wanted() {
+    let home = Home::new();
+    let long = "Dogs are welcome. ".repeat(60);
+    let said = ["The ferry runs hourly.", &long];
+    let model = Model::saying(&home.path("model.sock"), Duration::ZERO, &said);
+    let file = home.path("vctx.toml");
+    std::fs::write(&file, model.role("summariser", 60_000)).expect("a configuration");
+    let tuning = Tuning { config: Some(file), ..Tuning::default() };
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    let ada = ada(&home).await;
+    let summary = async |ada: &Agent, style: Value| {
+        let asked = json!({"text": MANUAL, "max_tokens": 24, "style": style});
+        ada.done("summarize_text", &asked).await["result"].clone()
+    };
+    let told = summary(&ada, json!("extractive")).await;
+    assert!(MANUAL.contains(told["text"].as_str().expect("a text")), "{told:#}");
+    assert_eq!(model.asked(), 0);
+    let told = summary(&ada, json!(null)).await;
+    assert_eq!((&told["text"], &told["degraded"]), (&json!(said[0]), &json!(null)), "{told:#}");
+    // The second summary is longer than it may be.
+    let told = summary(&ada, json!("abstractive")).await;
+    assert!(MANUAL.contains(told["text"].as_str().expect("a text")), "{told:#}");
+    assert_eq!((&told["degraded"], model.asked()), (&json!("summariser"), 2), "{told:#}");
+    drop(server);
+    let home = Home::new();
+    let _server = home.serve().await;
+    let told = summary(&super::ada(&home).await, json!("abstractive")).await;
+    assert_eq!(told["degraded"], "summariser", "{told:#}");
 }
