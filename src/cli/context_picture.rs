@@ -147,7 +147,7 @@ fn steps(answer: &Value) -> String {
     let degraded = output::field(answer, "/degraded");
     if !degraded.is_empty() {
         lines.push(cut(&format!(
-            "  {:<STEP_CHARS$}  without the {degraded}, which failed",
+            "  {:<STEP_CHARS$}  without {degraded}, which failed or was missing",
             "degraded"
         )));
     }
@@ -254,7 +254,7 @@ mod tests {
             "  intent     a message of kind small talk, in 1 part",
             "  gather     2 texts found until now",
             "  order      moved 4",
-            "  degraded   without the embedder, which failed",
+            "  degraded   without embedder, which failed or was missing",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

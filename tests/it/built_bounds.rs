@@ -348,5 +348,6 @@ async fn a_window_without_room_gets_no_context_and_keeps_its_question() {
     let told = ada.wire.call("POST", &path, &[], body.to_string()).await.ok();
     assert_eq!((&told["text"], &told["tokens_max"]), (&json!(""), &json!(0)), "{told:#}");
     assert_eq!(told["left_out"][0]["reason"], "no_room", "{told:#}");
+    assert_eq!(told["degraded"], "room", "{told:#}");
     assert_eq!(told["messages"], ada.context().await["messages"]);
 }

@@ -145,12 +145,12 @@ fn kept(built: &Value) -> f64 {
 }
 
 /// Checks that each turn keeps a smaller share of the documents than the turn before it, by this
-/// test's count and by the server's.
+/// test's count. The server's share counts the messages in the context, too, and never rises.
 fn assert_falling(shares: &[(f64, f64)]) {
     println!("shares of the documents' tokens, and what the server says: {shares:?}");
     assert!(shares[0].0 < 1.0, "{shares:?}");
     for pair in shares.windows(2) {
-        assert!(pair[1].0 < pair[0].0 && pair[1].1 < pair[0].1, "{shares:?}");
+        assert!(pair[1].0 < pair[0].0 && pair[1].1 <= pair[0].1, "{shares:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::candidate::Candidate;
 use super::condense::Unit;
 use super::intent::SubQuestion;
+use super::keep::of_each_given;
 use crate::memory::TokenCounter;
 use crate::memory::pack::{Fate, Origin, Piece, head as head_of, quoted, seq_name};
 use crate::search::{Order, word_values};
@@ -27,6 +28,8 @@ const CHOICES_MAX: usize = 4;
 const LEFT_MIN: u64 = 24;
 /// Value of any word in a part of a unit, relative to the words of the question.
 const FILL_VALUE: f64 = 0.01;
+/// Each given document has a unit as long as the tokens used, times this number, are at most all.
+const KEPT_SHARE: u64 = 2;
 /// Text between two units that are not neighbours.
 const GAP: &str = " … ";
 /// Sentence that says what a context is.
@@ -197,8 +200,8 @@ fn chosen(
             first.push(unit);
         }
     }
-    let rest = order.into_iter().filter(|unit| !first.iter().any(|one| std::ptr::eq(*one, *unit)));
-    let mut rest: Vec<&Unit> = rest.collect();
+    let kept = of_each_given(candidates, units, limits.tokens_max);
+    let mut rest = order;
     if !limits.fills {
         // The sort is stable, so that texts of one class stay in the order of their values.
         rest.sort_by_key(|unit| candidates[unit.candidate].keep);
@@ -209,7 +212,16 @@ fn chosen(
     let mut days: HashSet<Option<&str>> = HashSet::new();
     let mut chosen: Vec<Unit> = Vec::new();
     let mut cuts = 0;
-    for unit in first.into_iter().chain(rest) {
+    let mut taken: Vec<&Unit> = Vec::new();
+    let kept = kept.into_iter().map(|unit| (unit, true));
+    let first = first.into_iter().map(|unit| (unit, false)).chain(kept);
+    for (unit, is_kept) in first.chain(rest.into_iter().map(|unit| (unit, false))) {
+        let is_shown = is_kept && begun.contains(&unit.candidate);
+        let competes = is_kept && used * KEPT_SHARE > tokens_max;
+        if is_shown || competes || taken.iter().any(|one| std::ptr::eq(*one, unit)) {
+            continue;
+        }
+        taken.push(unit);
         let candidate = &candidates[unit.candidate];
         let text = counter.count(candidate.text[unit.range.clone()].trim());
         let around = match begun.contains(&unit.candidate) {
@@ -558,5 +570,15 @@ mod tests {
             }
         }
         assert_eq!(shown, [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn each_of_a_few_documents_has_a_sentence_if_there_is_room() {
+        let question = "How many sails does the sloop have?";
+        for (tokens_max, count) in [(24, 1), (200, TEXTS.len())] {
+            let packed = built(question, &TEXTS, tokens_max);
+            assert_eq!(packed.documents.len(), count, "{packed:?}");
+            assert!(packed.text.contains("two sails"), "{packed:?}");
+        }
     }
 }

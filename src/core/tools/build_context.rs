@@ -28,6 +28,8 @@ use crate::policy::{Ctx, Question, Step, Stop};
 use crate::text::lexical;
 use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
 
+/// What is missing if the window's other parts leave no token for a context.
+const NO_ROOM: &str = "room";
 /// Fields of the answer to a tool call without `explain`.
 const TOLD_TO_MODELS: [&str; 6] =
     ["found", "text", "tokens_used", "tokens_max", "pack", "degraded"];
@@ -285,7 +287,8 @@ impl BuildContext {
         }
         let told_grades = gathered.grades.clone();
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
-        let degraded = degraded.or(models.degraded);
+        let has_room = self.ceiling(ctx) > 0;
+        let degraded = degraded.or(models.degraded).or((!has_room).then_some(NO_ROOM));
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
         settle(&mut candidates, &grades, self.fills());
