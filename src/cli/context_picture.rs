@@ -164,6 +164,7 @@ fn did(name: &str, step: &Value) -> String {
         }
         "check" => format!("{} to look for", counted(number("open"), "part")),
         "plan" => format!("round {}: {}", number("round") + 1, counted(number("looks"), "look")),
+        "language" => "not English: by its words alone".to_owned(),
         "gather" => format!("{} found until now", counted(number("candidates"), "text")),
         "bridge" => format!("{} that good texts lead to", counted(number("further"), "question")),
         "compare" => format!("{} compared by meaning", counted(number("units"), "sentence")),

@@ -101,6 +101,14 @@ async fn small_talk_gets_nothing_and_an_unknown_question_is_told_so() {
     let unknown = built(&ada, &json!({"question": "Which violin does Kasimir play?"})).await;
     assert_eq!(unknown["found"], false, "{unknown:#}");
     assert!(unknown["text"].as_str().expect("a text").contains("nothing"), "{unknown:#}");
+    // Another language is searched and graded by its words alone, and the steps say so.
+    ada.append("user", "Die Fähre nach Elba kostet achtzehn Euro.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0, "summarize": false})).await;
+    let asked = json!({"question": "Was kostet die Fähre nach Elba?", "explain": true});
+    let told = built(&ada, &asked).await;
+    assert!(told["text"].as_str().expect("a text").contains("achtzehn"), "{told:#}");
+    let steps = told["steps"].as_array().expect("steps");
+    assert!(steps.iter().any(|step| step["step"] == "language"), "{told:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ mod grade;
 mod intent;
 mod judge;
 mod keep;
+mod language;
 mod link;
 mod look;
 mod pack;
@@ -39,6 +40,7 @@ pub use intent::{
 };
 pub use judge::{JudgedPrompt, JudgedText, Verdict};
 pub use keep::Keep;
+pub use language::is_english;
 pub use link::link;
 pub use look::{MessageView, Pool, plan, plan_further, plan_meaning};
 pub use pack::{Pack, PackItem, PackLimits, pack};

@@ -13,8 +13,8 @@ use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
     BuildVerdict, Candidate, GRADE_MIN, Grade, Keep, PackLimits, QuestionIntent, Steps,
-    SubQuestion, Task, Units, WindowText, answered, asks_for_order, by_place, judge_build, link,
-    pack, route,
+    SubQuestion, Task, Units, WindowText, answered, asks_for_order, by_place, is_english,
+    judge_build, link, pack, route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -250,6 +250,9 @@ impl BuildContext {
         let mut models = ContextModels::new(ctx);
         let mut intent = QuestionIntent::read(question);
         steps.note("intent", json!({"task": intent.task, "parts": intent.sub_questions.len()}));
+        if !is_english(question) {
+            steps.note("language", json!({"english": false}));
+        }
         let mut parts = self.parts((ctx.core, queue), (question, question_seq), &intent);
         let mut plan = None;
         if !parts.is_empty() {
