@@ -81,14 +81,19 @@ impl Units {
             }
         }
         let questions: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-        let values = part_scores_of(&questions, &texts).into_iter().map(|scores| {
-            let mut values: Vec<f64> = scores.iter().map(PartScore::of_sentence).collect();
-            for talk in &talks {
-                values[talk.clone()].copy_from_slice(&turn_values(&scores[talk.clone()]));
+        let scores = part_scores_of(&questions, &texts);
+        let of_sentences = |scores: &Vec<PartScore>| -> Vec<f64> {
+            scores.iter().map(PartScore::of_sentence).collect()
+        };
+        let mut values: Vec<Vec<f64>> = scores.iter().map(of_sentences).collect();
+        for talk in &talks {
+            let own: Vec<&[PartScore]> = scores.iter().map(|all| &all[talk.clone()]).collect();
+            let turns = turn_values(&questions, &texts[talk.clone()], &own);
+            for (values, turns) in values.iter_mut().zip(turns) {
+                values[talk.clone()].copy_from_slice(&turns);
             }
-            values
-        });
-        Self { values: values.collect(), units, talks, ..Self::default() }
+        }
+        Self { values, units, talks, ..Self::default() }
     }
 
     /// Returns the units that are worth a comparison by meaning: of each part of the question in

@@ -106,7 +106,7 @@ impl Meeting {
             let begin = text.len();
             let word = |name: &str| field(turn, name).replace('\n', " ");
             text.push_str(&format!("{}: {}\n", word("speaker"), word("content")));
-            turns.push(begin..text.len());
+            turns.push(begin..text.trim_end().len());
         }
         let costs = turns.iter().map(|turn| counter.count(&text[turn.clone()])).collect();
         Meeting { text, turns, costs }
