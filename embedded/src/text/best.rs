@@ -1,5 +1,6 @@
-//! Finds the documents with the highest scores for an OR of terms, by the algorithm MaxScore
-//! (Turtle and Flood 1995) with score bounds for each block of postings (Ding and Suel 2011).
+//! Finds the documents with the highest scores for an OR of terms, or of groups of terms, by the
+//! algorithm MaxScore (Turtle and Flood 1995) with score bounds for each block of postings (Ding and
+//! Suel 2011).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -243,6 +244,9 @@ impl Heap {
 /// The postings of one term of an OR condition in one segment.
 pub(super) struct TermPostings {
     weight: Weight,
+    /// Number of the group whose scores are summed before they are added to the scores of the
+    /// groups before it. The numbers of successive terms ascend.
+    group: usize,
     bounds: Arc<Bounds>,
     factor: f32,
     /// A cursor that reads the postings window by window, and the number of its current block.
@@ -256,13 +260,13 @@ impl TermPostings {
     /// Combines a term's score bounds with two cursors, both at the term's first posting. Returns
     /// `None` if the stored bounds do not apply to the weight.
     pub(super) fn new(
-        weight: Weight,
+        (weight, group): (Weight, usize),
         bounds: Arc<Bounds>,
         scan: BlockSegmentPostings,
         probe: BlockSegmentPostings,
     ) -> Option<Self> {
         let factor = bounds.factor(&weight)?;
-        Some(Self { weight, bounds, factor, scan, block: 0, probe })
+        Some(Self { weight, group, bounds, factor, scan, block: 0, probe })
     }
 
     /// Returns the number of documents with the term.
@@ -582,9 +586,11 @@ impl Search<'_> {
                     found[*term][place] = self.terms[*term].score(doc, self.lengths);
                 }
             }
-            // Scores are summed in the order of the query's terms, so that rounding is the same as
-            // in other searches.
-            let score = found.iter().map(|scores| scores[place]).sum();
+            // Scores are summed in the order of the query's terms and groups, so that rounding is
+            // the same as in other searches.
+            let groups = self.terms.chunk_by(|one, next| one.group == next.group);
+            let mut scores = found.iter().map(|scores| scores[place]);
+            let score = groups.map(|group| scores.by_ref().take(group.len()).sum::<f32>()).sum();
             heap.offer(Scored { score, segment: self.segment, doc });
         }
     }

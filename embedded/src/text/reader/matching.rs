@@ -32,8 +32,16 @@ impl ViewReader {
         Ok(match prepared {
             Prepared::All => Box::new(All::new(segment.max_doc())),
             Prepared::Nothing => Box::new(All::new(0)),
-            Prepared::Every(queries) if queries.is_empty() => Box::new(All::new(segment.max_doc())),
-            Prepared::Every(queries) => Box::new(Every::new(children(queries)?)),
+            Prepared::Every(queries) => {
+                let parts = queries.iter().filter(|part| !part.is_idle());
+                let mut parts =
+                    parts.map(|part| self.matcher(part, segment)).collect::<Result<Vec<_>>>()?;
+                match parts.len() {
+                    0 => Box::new(All::new(segment.max_doc())),
+                    1 => parts.remove(0),
+                    _ => Box::new(Every::new(parts)),
+                }
+            }
             Prepared::Enough(0, _) => Box::new(All::new(segment.max_doc())),
             Prepared::Enough(least, queries) => Box::new(Enough::new(children(queries)?, *least)),
             Prepared::Not(query) => {
@@ -176,7 +184,7 @@ impl ViewReader {
     ) -> Result<Option<Vec<TermPostings>>> {
         let inverted = self.inverted(segment)?;
         let mut terms = Vec::with_capacity(disjunction.terms.len());
-        for (term, weight) in &disjunction.terms {
+        for (term, weight, group) in &disjunction.terms {
             let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
             let postings = || {
                 let option = IndexRecordOption::WithFreqs;
@@ -197,7 +205,7 @@ impl ViewReader {
                     made
                 }
             };
-            match TermPostings::new(*weight, bounds, postings()?, postings()?) {
+            match TermPostings::new((*weight, *group), bounds, postings()?, postings()?) {
                 Some(term) => terms.push(term),
                 None => return Ok(None),
             }

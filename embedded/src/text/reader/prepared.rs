@@ -23,54 +23,63 @@ pub(super) enum Prepared {
 /// An OR of terms of one field, whose scores are summed, with conditions that documents must also
 /// fulfil.
 pub(super) struct Disjunction<'a> {
-    pub(super) terms: Vec<(&'a str, Weight)>,
+    /// The terms with their weights, and the number of each term's group. The scores of a group, a
+    /// nested OR, are summed first.
+    pub(super) terms: Vec<(&'a str, Weight, usize)>,
     pub(super) field: &'a str,
     pub(super) filters: Vec<&'a Prepared>,
 }
 
 impl Prepared {
-    /// Returns the condition as an OR of terms of one field with one scorer, if it has this form.
+    /// Returns the condition as an OR of terms of one field with one scorer, if it has this form. A
+    /// part of the OR may be an OR of terms itself.
     pub(super) fn disjunction(&self) -> Option<Disjunction<'_>> {
         let (mut leaves, mut filters) = (Vec::new(), Vec::new());
-        match self {
-            Self::Every(parts) => {
-                let (silent, scored): (Vec<_>, Vec<_>) =
-                    parts.iter().partition(|part| part.is_silent());
-                let [scored] = scored[..] else { return None };
-                scored.leaves(&mut leaves)?;
-                filters = silent;
-                filters.retain(|filter| !filter.is_everything());
+        let mut scored = self;
+        if let Self::Every(parts) = self {
+            let (silent, scoring): (Vec<_>, Vec<_>) =
+                parts.iter().partition(|part| part.is_silent());
+            let [only] = scoring[..] else { return None };
+            scored = only;
+            filters = silent;
+            filters.retain(|filter| !filter.is_everything());
+        }
+        let groups = match scored.unwrapped() {
+            Self::Enough(1, parts) => &parts[..],
+            other => std::slice::from_ref(other),
+        };
+        for (number, group) in groups.iter().enumerate() {
+            let parts = match group.unwrapped() {
+                Self::Enough(1, parts) => &parts[..],
+                other => std::slice::from_ref(other),
+            };
+            for part in parts {
+                let (field, term, weight) = part.unwrapped().leaf()?;
+                leaves.push((field, term, weight, number));
             }
-            other => other.leaves(&mut leaves)?,
         }
         let field = leaves.first()?.0;
-        let same = leaves.iter().all(|(other, _, weight)| {
+        let same = leaves.iter().all(|(other, _, weight, _)| {
             *other == field && weight.scale().is_finite() && weight.scale() >= 0.0
         });
-        let terms = leaves.iter().map(|(_, term, weight)| (*term, *weight)).collect();
-        same.then_some(Disjunction { terms, field, filters })
+        let terms = leaves.iter().map(|(_, term, weight, group)| (*term, *weight, *group));
+        same.then(|| Disjunction { terms: terms.collect(), field, filters })
     }
 
-    /// Adds the condition's terms with their fields and weights to `leaves`. Returns `None` if the
-    /// condition is neither a term nor an OR of terms.
-    fn leaves<'a>(&'a self, leaves: &mut Vec<(&'a str, &'a str, Weight)>) -> Option<()> {
+    /// Returns the only part of an OR with one part, or the condition itself.
+    fn unwrapped(&self) -> &Self {
         match self {
-            Self::Terms { selection, weights, others: false } if weights.len() == 1 => {
-                let (term, weights) = weights.first_key_value()?;
-                let [weight] = weights[..] else { return None };
-                leaves.push((&selection.field, term, weight));
-                Some(())
-            }
-            // A nested OR is not merged, because its scores would then be added in another order.
-            Self::Enough(1, parts) if parts.len() == 1 || leaves.is_empty() => {
-                let nested = |part: &Self| matches!(part, Self::Enough(..)) && parts.len() > 1;
-                if parts.iter().any(nested) {
-                    return None;
-                }
-                parts.iter().try_for_each(|part| part.leaves(leaves))
-            }
-            _ => None,
+            Self::Enough(1, parts) if parts.len() == 1 => parts[0].unwrapped(),
+            other => other,
         }
+    }
+
+    /// Returns the field, the term and the weight of a condition with one term and one scorer.
+    fn leaf(&self) -> Option<(&str, &str, Weight)> {
+        let Self::Terms { selection, weights, others: false } = self else { return None };
+        let (term, weights) = weights.first_key_value().filter(|_| weights.len() == 1)?;
+        let [weight] = weights[..] else { return None };
+        Some((&selection.field, term, weight))
     }
 
     /// Whether the condition does not contribute to scores.
@@ -102,6 +111,11 @@ impl Prepared {
             }
             _ => false,
         }
+    }
+
+    /// Whether every document is known to fulfil the condition, which does not contribute to scores.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_everything() && self.is_silent()
     }
 
     /// Whether every document is known to fulfil the condition.

@@ -19,7 +19,8 @@ fn chance(state: &mut u64, below: u64) -> u64 {
     (*state >> 33) % below
 }
 
-/// Returns search conditions: lists of words, and phrases with and without additional words.
+/// Returns search conditions: lists of words, also with a second list of less weight, and phrases
+/// with and without additional words.
 fn searches() -> Vec<String> {
     let words =
         ["w0", "w1 w9", "w0 w1 w2", "w17 w3 w0", "w29 w28 w2", "w5 w11 w23 w30 w31", "none w4"];
@@ -33,7 +34,13 @@ fn searches() -> Vec<String> {
             "({first} OR {second}) AND (BOOST(d.n >= 0, 0) OR ANALYZER(d.text IN TOKENS('{one}', 'text_en'), 'text_en'))"
         )
     });
-    scattered.into_iter().chain(phrases).chain([phrase("w0 w2")]).collect()
+    let some = |words: &str| format!("ANALYZER(d.text IN TOKENS('{words}', 'text_en'), 'text_en')");
+    let two = [("w1 w9", "w0 w5"), ("w29 w2 w28", "w2 w17 w30"), ("w3", "w0"), ("w4 w1", "")];
+    let two = two.map(|(words, related)| {
+        let related = format!("BOOST({}, 0.3)", some(related));
+        format!("({} OR {related}) AND BOOST(d.n >= 0 OR d.n == null, 0)", some(words))
+    });
+    scattered.into_iter().chain(phrases).chain([phrase("w0 w2")]).chain(two).collect()
 }
 
 /// The top hits of a search are the first entries of its complete hit list. Without further sort
