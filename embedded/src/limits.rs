@@ -101,6 +101,9 @@ pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
 /// Maximum memory for the cached term frequencies of a view's most frequent terms, in bytes; each
 /// term takes half a byte per document.
 pub const VIEW_FREQUENCIES_BYTES_MAX: usize = 16 << 20;
+/// Maximum memory for the tokens of fields that a view caches for patterns and edit distances, in
+/// bytes; a field with more than half of it is read from the dictionary in each search.
+pub const VIEW_VOCABULARY_BYTES_MAX: usize = 32 << 20;
 /// Maximum memory for the field lengths that a view caches, in bytes; each field takes two bytes
 /// per document.
 pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;

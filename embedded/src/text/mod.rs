@@ -25,6 +25,7 @@ mod terms;
 mod tokens;
 mod view;
 mod views;
+mod vocabulary;
 
 #[cfg(not(feature = "conformance"))]
 use absent::{self as aql, self as collation, self as geo, self as highlight, self as minhash};

@@ -268,6 +268,25 @@ impl Tokens {
             }
         }
     }
+
+    /// Whether a selection must look at every token of the field.
+    pub(super) fn looks_at_all(&self) -> bool {
+        match self {
+            Self::Like(pattern) => fixed(pattern).is_empty(),
+            Self::Near(edits) => edits.prefix.is_empty(),
+            Self::One(_) | Self::Range(..) | Self::Prefix(_) | Self::Geo(_) => false,
+        }
+    }
+
+    /// Returns a text that every selected token contains, if one is known: the longest part of a
+    /// pattern without wildcards.
+    pub(super) fn part(&self) -> Option<&str> {
+        let Self::Like(pattern) = self else { return None };
+        if pattern.contains('\\') {
+            return None;
+        }
+        pattern.split(['%', '_']).max_by_key(|part| part.len())
+    }
 }
 
 impl Choice {
@@ -299,15 +318,33 @@ impl Edits {
     /// If the distance is above the allowed distance, the result may be any number above the
     /// allowed distance.
     pub(crate) fn of(&self, token: &str) -> usize {
-        let a: Vec<char> = self.target.chars().collect();
-        let b: Vec<char> = token.chars().collect();
+        // Most pairs have little in common, and most texts are ASCII: no characters are collected.
+        let (target, token) = rests(&self.target, token);
+        if target.is_ascii() && token.is_ascii() {
+            self.between(target.as_bytes(), token.as_bytes())
+        } else {
+            let of = |text: &str| text.chars().collect::<Vec<_>>();
+            self.between(&of(target), &of(token))
+        }
+    }
+
+    fn between<T: PartialEq>(&self, a: &[T], b: &[T]) -> usize {
         if a.len().abs_diff(b.len()) > self.distance {
+            return self.distance + 1;
+        }
+        if a.is_empty() || b.is_empty() {
+            return a.len().max(b.len());
+        }
+        // Both texts differ at the beginning and at the end, so one edit is enough only for one
+        // character, or for two that are swapped.
+        if self.distance <= 1 && a.len().max(b.len()) > 2 {
             return self.distance + 1;
         }
         let mut before: Vec<usize> = Vec::new();
         let mut row: Vec<usize> = (0..=b.len()).collect();
         for (i, x) in a.iter().enumerate() {
-            let mut next = vec![i + 1];
+            let mut next = Vec::with_capacity(row.len());
+            next.push(i + 1);
             for (j, y) in b.iter().enumerate() {
                 let mut edits = (row[j] + usize::from(x != y)).min(row[j + 1] + 1).min(next[j] + 1);
                 let swapped = i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y;
@@ -316,10 +353,23 @@ impl Edits {
                 }
                 next.push(edits);
             }
+            if next.iter().all(|edits| *edits > self.distance + 1) {
+                return self.distance + 1;
+            }
             before = std::mem::replace(&mut row, next);
         }
         row[b.len()]
     }
+}
+
+/// Returns two texts without the characters that they have in common at the beginning and at the
+/// end, which need no edit.
+fn rests<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
+    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[a.floor_char_boundary(same)..], &b[b.floor_char_boundary(same)..]);
+    let same = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let end = |text: &str| text.ceil_char_boundary(text.len() - same);
+    (&a[..end(a)], &b[..end(b)])
 }
 
 /// Returns the part of a pattern before its first wildcard or escape; all matching texts begin with
@@ -331,4 +381,52 @@ fn fixed(pattern: &str) -> &str {
 fn not_a_token(value: &Value) -> Error {
     let text = format!("a SEARCH cannot compare an attribute with an {}", value.type_name());
     Error::new(Code::BadParameter, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The edit distance by its definition, with transpositions of adjacent characters.
+    fn defined(a: &[char], b: &[char], transpositions: bool) -> usize {
+        let (Some((x, a_rest)), Some((y, b_rest))) = (a.split_last(), b.split_last()) else {
+            return a.len().max(b.len());
+        };
+        let mut edits = (defined(a_rest, b_rest, transpositions) + usize::from(x != y))
+            .min(defined(a_rest, b, transpositions) + 1)
+            .min(defined(a, b_rest, transpositions) + 1);
+        if transpositions
+            && let ([a_rest @ .., p, q], [b_rest @ .., r, s]) = (a, b)
+            && (p, q) == (s, r)
+        {
+            edits = edits.min(defined(a_rest, b_rest, transpositions) + 1);
+        }
+        edits
+    }
+
+    #[test]
+    fn distances_up_to_the_limit_are_exact() {
+        let letters = ['a', 'b', 'é', 'è'];
+        let words = (0..4_u32.pow(5)).step_by(7).map(|number| {
+            let length = 1 + number % 5;
+            (0..length).map(|at| letters[(number >> (2 * at)) as usize % 4]).collect::<String>()
+        });
+        let words: Vec<String> = words.collect();
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        for target in words.iter().step_by(5) {
+            for token in &words {
+                for (distance, transpositions) in [(1, true), (1, false), (2, true), (4, false)] {
+                    let (target, prefix) = (target.clone(), String::new());
+                    let edits = Edits { target, distance, transpositions, terms_max: 0, prefix };
+                    let exact = defined(&chars(&edits.target), &chars(token), transpositions);
+                    let found = edits.of(token);
+                    assert_eq!(
+                        found.min(distance + 1),
+                        exact.min(distance + 1),
+                        "{edits:?} {token}"
+                    );
+                }
+            }
+        }
+    }
 }

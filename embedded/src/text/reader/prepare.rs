@@ -217,6 +217,18 @@ impl ViewReader {
     ) -> Result<()> {
         let field = &selection.field;
         let inverted = self.inverted(segment)?;
+        if selection.tokens.looks_at_all() {
+            let id = segment.segment_id();
+            if let Some(all) = self.cache(segment).vocabulary(id, field, inverted.terms())? {
+                return all.select(&selection.tokens, |token| {
+                    let term = format!("{field}{token}");
+                    match inverted.terms().get(&term).map_err(failed)? {
+                        Some(info) => visit(&term, &info),
+                        None => Ok(()),
+                    }
+                });
+            }
+        }
         let (lower, inclusive) = selection.tokens.lower().unwrap_or((String::new(), true));
         let lower = format!("{field}{lower}");
         let range = inverted.terms().range();

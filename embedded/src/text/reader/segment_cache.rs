@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use tantivy::columnar::Column;
 use tantivy::index::SegmentId;
+use tantivy::termdict::TermDictionary;
 use tantivy::{DocId, SegmentReader};
 
 use super::Hit;
 use crate::error::Result;
-use crate::limits::{VIEW_BOUNDS_BYTES_MAX, VIEW_FREQUENCIES_BYTES_MAX};
+use crate::limits::{VIEW_BOUNDS_BYTES_MAX, VIEW_FREQUENCIES_BYTES_MAX, VIEW_VOCABULARY_BYTES_MAX};
 use crate::text::best::{Bounds, FieldLengths};
 use crate::text::score::FieldStatistics;
 use crate::text::segments::{COLUMNS, failed};
+use crate::text::vocabulary::Vocabulary;
 
 pub(super) const LOOKED_UP: &str = "only looked up inside";
 
@@ -24,6 +26,8 @@ pub(in crate::text) struct SegmentCache {
     pub(super) lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
     bounds: Mutex<CachedBounds>,
     pub(super) columns: Mutex<HashMap<SegmentId, Columns>>,
+    /// The vocabularies of fields; `None` for a vocabulary that takes too much memory.
+    vocabularies: Mutex<HashMap<(SegmentId, String), Option<Arc<Vocabulary>>>>,
     /// Segments for which the data of frequent terms was computed in advance.
     ahead: Mutex<BTreeSet<SegmentId>>,
 }
@@ -49,10 +53,37 @@ impl SegmentCache {
         self.lengths.lock().expect(LOOKED_UP).retain(|(segment, _), _| segments.contains(segment));
         self.columns.lock().expect(LOOKED_UP).retain(|segment, _| segments.contains(segment));
         self.ahead.lock().expect(LOOKED_UP).retain(|segment| segments.contains(segment));
+        self.vocabularies
+            .lock()
+            .expect(LOOKED_UP)
+            .retain(|(segment, _), _| segments.contains(segment));
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
         bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
         bounds.dense_bytes = bounds.by_term.values().map(|bounds| bounds.dense_bytes()).sum();
+    }
+
+    /// Returns the tokens of a field in a segment, and caches them for later searches. Returns
+    /// `None` if they take too much memory.
+    pub(super) fn vocabulary(
+        &self,
+        segment: SegmentId,
+        field: &str,
+        dictionary: &TermDictionary,
+    ) -> Result<Option<Arc<Vocabulary>>> {
+        let key = (segment, field.to_owned());
+        if let Some(known) = self.vocabularies.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(known.clone());
+        }
+        let made = Vocabulary::read(dictionary, field, VIEW_VOCABULARY_BYTES_MAX / 2)?;
+        let made = made.map(Arc::new);
+        let mut known = self.vocabularies.lock().expect(LOOKED_UP);
+        let all = known.values().chain([&made]).flatten();
+        if all.map(|one| one.bytes()).sum::<usize>() > VIEW_VOCABULARY_BYTES_MAX {
+            known.clear();
+        }
+        known.insert(key, made.clone());
+        Ok(made)
     }
 
     pub(super) fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
