@@ -346,10 +346,16 @@ impl<'a> RecordReader<'a> {
 
     /// Skips an item count and that number of items of a fixed size. Returns the count.
     pub(super) fn leave(&mut self, size: usize) -> Result<usize> {
+        Ok(self.fixed(size)?.len() / size)
+    }
+
+    /// Reads an item count and that number of items of a fixed size. Returns the items' bytes.
+    fn fixed(&mut self, size: usize) -> Result<&'a [u8]> {
         let count = self.count()?;
         let bytes = count.checked_mul(size).ok_or_else(damaged)?;
-        self.bytes = self.bytes.get(bytes..).ok_or_else(damaged)?;
-        Ok(count)
+        let (items, rest) = self.bytes.split_at_checked(bytes).ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(items)
     }
 
     pub(super) fn value(&mut self, depth: usize) -> Result<Value> {
@@ -370,10 +376,10 @@ impl<'a> RecordReader<'a> {
                 Value::array(items.collect::<Result<_>>()?)
             }
             DOUBLES => {
-                let count = self.count()?;
-                let doubles =
-                    (0..count).map(|_| Ok(Value::Double(f64::from_le_bytes(self.eight()?))));
-                Value::array(doubles.collect::<Result<_>>()?)
+                // All bytes are there, so the list is made in one piece: a vector has hundreds.
+                let (doubles, _) = self.fixed(8)?.as_chunks::<8>();
+                let doubles = doubles.iter().map(|one| Value::Double(f64::from_le_bytes(*one)));
+                Value::array(doubles.collect())
             }
             OBJECT => {
                 let count = self.count()?;

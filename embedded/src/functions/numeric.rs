@@ -90,7 +90,12 @@ fn rand(_: &mut Call<'_>, _: &[Value]) -> Result<Value> {
 }
 
 fn vector(value: &Value) -> Option<Vec<f64>> {
-    value.as_array()?.iter().map(Value::as_f64).collect()
+    let items = value.as_array()?;
+    let mut numbers = Vec::with_capacity(items.len());
+    for item in items {
+        numbers.push(item.as_f64()?);
+    }
+    Some(numbers)
 }
 
 /// A similarity or distance of two vectors; `None` if it is not defined for them.
