@@ -8,6 +8,7 @@ mod call;
 mod conformance;
 mod date;
 mod document;
+mod like;
 mod misc;
 mod numeric;
 mod regex;
@@ -19,9 +20,9 @@ mod zone;
 
 pub(crate) use array::flat;
 pub use call::{Call, Warnings};
+pub use like::like;
 pub(crate) use misc::random_uuid;
 pub use regex::matches_regex;
-pub use string::like;
 pub use table::{Function, arity, function, left_out, refused};
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Finds the documents with the highest scores for an OR of terms, or of groups of terms, by the
-//! algorithm MaxScore (Turtle and Flood 1995) with score bounds for each block of postings (Ding and
-//! Suel 2011).
+//! algorithm MaxScore (Turtle and Flood 1995) with score bounds for each block of postings (Ding
+//! and Suel 2011).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -19,8 +19,8 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads the tokens of a field. Returns `None` if they take more than `bytes_max`, or if a token
-    /// contains the end byte.
+    /// Reads the tokens of a field. Returns `None` if they take more than `bytes_max`, or if a
+    /// token contains the end byte.
     pub(super) fn read(
         dictionary: &TermDictionary,
         field: &str,

@@ -113,7 +113,7 @@ impl Prepared {
         }
     }
 
-    /// Whether every document is known to fulfil the condition, which does not contribute to scores.
+    /// Whether every document is known to fulfil the condition, which adds nothing to scores.
     pub(super) fn is_idle(&self) -> bool {
         self.is_everything() && self.is_silent()
     }
