@@ -67,16 +67,16 @@ impl PartScore {
     /// half of XQuAD: the sentence with the answer should be among the first.
     pub(crate) fn of_sentence(&self) -> f64 {
         0.9 * self.coverage
-            + 0.8 * self.near
-            + 0.5 * self.soft
-            + 0.25 * self.together
+            + 0.9 * self.near
+            + 0.35 * self.soft
+            + 0.6 * self.together
             + 0.5 * self.answers
-            + 0.2 * self.beside.0
+            + 0.15 * self.beside.0
             + 0.1 * self.beside.1
-            + 0.5 * self.refers
-            + 0.02 * self.length
+            + 0.4 * self.refers
+            + 0.1 * self.length
             + 0.5 * self.topic
-            + 0.4 * self.bm25
+            + 0.3 * self.bm25
     }
 }
 
