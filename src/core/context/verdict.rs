@@ -164,12 +164,14 @@ impl Judged<'_> {
 
     /// A message by another speaker than the one whom the question names says little on them.
     fn talk(&self) -> BuildVerdict {
-        let is_asked = |at: usize| {
+        let is_named = |at: usize| {
             let speaker = self.candidates[at].speaker.as_deref().unwrap_or_default().to_lowercase();
             let is_named = |name: &String| name.contains(&speaker) || speaker.contains(name);
-            // Every speaker may answer a question without a name.
-            self.names.is_empty() || !speaker.is_empty() && self.names.iter().any(is_named)
+            !speaker.is_empty() && self.names.iter().any(is_named)
         };
+        // Every speaker may answer a question that names none of them.
+        let names_speaker = self.order.iter().any(|(at, _)| is_named(*at));
+        let is_asked = |at: usize| !names_speaker || is_named(at);
         let own = self.order.iter().find(|(at, _)| is_asked(*at));
         let runners = 1..self.order.len().min(RUNNERS_UP + 1);
         let count = runners.len();
@@ -255,7 +257,11 @@ mod tests {
         };
         let question = "What did the grandmother of Melanie give her?";
         let own = judged(question, &[said("Melanie", 1), other.clone()]);
-        let wrong = judged(question, &[said("Caroline", 1), other]);
+        let wrong = judged(question, &[said("Caroline", 1), other.clone()]);
         assert!(own.number > wrong.number, "{own:?} {wrong:?}");
+        // A name that no speaker has does not speak against the messages of a chat.
+        let soup = Candidate { speaker: Some("user".to_owned()), ..other };
+        let unnamed = judged(question, &[said("user", 1), soup]);
+        assert!(unnamed.number > wrong.number, "{unnamed:?} {wrong:?}");
     }
 }
