@@ -89,17 +89,31 @@ fn rand(_: &mut Call<'_>, _: &[Value]) -> Result<Value> {
     number(super::misc::random()? as f64 / 2f64.powi(64))
 }
 
-fn vector(value: &Value) -> Option<Vec<f64>> {
-    let items = value.as_array()?;
-    let mut numbers = Vec::with_capacity(items.len());
-    for item in items {
-        numbers.push(item.as_f64()?);
+/// Two lists of equal length, read as vectors.
+struct Pairs<'a> {
+    left: &'a [Value],
+    right: &'a [Value],
+}
+
+impl<'a> Pairs<'a> {
+    /// Returns `None` unless both values are lists of numbers of equal length.
+    fn of(left: &'a Value, right: &'a Value) -> Option<Self> {
+        let (left, right) = (left.as_array()?, right.as_array()?);
+        let are_numbers = |list: &[Value]| list.iter().all(|one| one.as_f64().is_some());
+        let fit = left.len() == right.len() && are_numbers(left) && are_numbers(right);
+        fit.then_some(Self { left, right })
     }
-    Some(numbers)
+
+    /// Returns the numbers at each place, without a copy of the lists: an exact search compares
+    /// thousands of vectors.
+    fn numbers(&self) -> impl Iterator<Item = (f64, f64)> {
+        let number = |one: &Value| one.as_f64().unwrap_or_default();
+        self.left.iter().zip(self.right).map(move |(x, y)| (number(x), number(y)))
+    }
 }
 
 /// A similarity or distance of two vectors; `None` if it is not defined for them.
-type Measure = fn(&[f64], &[f64]) -> Option<f64>;
+type Measure = fn(&Pairs<'_>) -> Option<f64>;
 
 /// Applies a measure to two vectors, or to one vector and each vector of a list.
 fn vectors(call: &mut Call<'_>, a: &[Value], measure: Measure) -> Result<Value> {
@@ -123,30 +137,32 @@ fn vectors(call: &mut Call<'_>, a: &[Value], measure: Measure) -> Result<Value> 
 }
 
 fn pair(call: &mut Call<'_>, x: &Value, y: &Value, measure: Measure) -> Result<Value> {
-    match (vector(x), vector(y)) {
-        (Some(x), Some(y)) if x.len() == y.len() => match measure(&x, &y) {
+    match Pairs::of(x, y) {
+        Some(pairs) => match measure(&pairs) {
             Some(found) => number(found),
             None => call.caution(Code::QueryInvalidArithmeticValue),
         },
-        _ => call.mistyped(),
+        None => call.mistyped(),
     }
 }
 
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(a, b)| a * b).sum()
+fn cosine(pairs: &Pairs<'_>) -> Option<f64> {
+    let (mut product, mut left, mut right) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs.numbers() {
+        product += x * y;
+        left += x * x;
+        right += y * y;
+    }
+    let size = f64::sqrt(left) * f64::sqrt(right);
+    (size != 0.0).then(|| (product / size).clamp(-1.0, 1.0))
 }
 
-fn cosine(x: &[f64], y: &[f64]) -> Option<f64> {
-    let size = dot(x, x).sqrt() * dot(y, y).sqrt();
-    (size != 0.0).then(|| (dot(x, y) / size).clamp(-1.0, 1.0))
+fn manhattan(pairs: &Pairs<'_>) -> Option<f64> {
+    Some(pairs.numbers().map(|(x, y)| (x - y).abs()).sum())
 }
 
-fn manhattan(x: &[f64], y: &[f64]) -> Option<f64> {
-    Some(x.iter().zip(y).map(|(a, b)| (a - b).abs()).sum())
-}
-
-fn euclid(x: &[f64], y: &[f64]) -> Option<f64> {
-    Some(x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt())
+fn euclid(pairs: &Pairs<'_>) -> Option<f64> {
+    Some(pairs.numbers().map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt())
 }
 
 fn gauss(distance: f64, scale: f64, at_scale: f64) -> f64 {
@@ -176,12 +192,16 @@ fn decay(call: &mut Call<'_>, a: &[Value], shape: fn(f64, f64, f64) -> f64) -> R
         return call.caution(Code::QueryNumberOutOfRange);
     }
     let one = |x: f64| shape(((x - origin).abs() - offset).max(0.0), *scale, *at_scale);
-    match (a[0].as_f64(), vector(&a[0])) {
-        (Some(x), _) => number(one(x)),
-        (None, Some(items)) => Ok(Value::array(
+    if let Some(x) = a[0].as_f64() {
+        return number(one(x));
+    }
+    let items: Option<Vec<f64>> =
+        a[0].as_array().unwrap_or_default().iter().map(Value::as_f64).collect();
+    match items {
+        Some(items) => Ok(Value::array(
             items.into_iter().map(|x| Value::finite(one(x)).unwrap_or_default()).collect(),
         )),
-        (None, None) => call.mistyped(),
+        None => call.mistyped(),
     }
 }
 

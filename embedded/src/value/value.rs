@@ -323,6 +323,7 @@ impl Value {
     }
 
     /// Returns a number as a double, or `None` for any other value.
+    #[inline]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(i) => Some(*i as f64),
