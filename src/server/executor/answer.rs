@@ -81,7 +81,8 @@ impl Executor {
             }
             Question::Vectors { chunks } => {
                 let setting = store::vector_setting(ro).await?;
-                answers.vectors = Some(self.vectors(setting, chunks).await?);
+                let exact_rows_max = self.archive.settings.exact_rows_max;
+                answers.vectors = Some(self.vectors(setting, chunks, exact_rows_max).await?);
             }
             Question::Nearest(near) => {
                 let found = store::nearest(ro, scope, &near).await?;
@@ -192,13 +193,13 @@ impl Executor {
     }
 
     /// Returns how this database searches vectors: exactly or with the vector index. Reads the
-    /// index's state only for a large archive.
+    /// index's state only for an archive of more than `exact_rows_max` chunks.
     pub(super) async fn vectors(
         &self,
         setting: Option<VectorSetting>,
         chunks: u64,
+        exact_rows_max: u64,
     ) -> Result<VectorsAnswer> {
-        let exact_rows_max = self.archive.settings.exact_rows_max;
         let index_ready = match &setting {
             Some(setting) if chunks > exact_rows_max => {
                 self.archive.serves(&self.kernel.ro, &setting.attribute()).await?

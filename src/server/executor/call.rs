@@ -175,7 +175,9 @@ impl Executor {
                 let open = |ro| open_archive(ro, scope);
                 let opened = self.kernel.read_checked(scope, open, |o| o.core.as_ref()).await?;
                 let core = Arc::new(opened.core.ok_or_else(no_agent)?);
-                let vectors = self.vectors(opened.setting, core.archived.chunks).await?;
+                let exact_rows_max = self.archive.settings.exact_rows_max;
+                let chunks = core.archived.chunks;
+                let vectors = self.vectors(opened.setting, chunks, exact_rows_max).await?;
                 answers.vectors = Some(vectors);
                 Ok(core)
             }

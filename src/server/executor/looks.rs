@@ -7,12 +7,17 @@ use super::executor::Executor;
 use crate::store;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::Core;
-use vctx_core::policy::{Answers, Ctx, Stop, Surroundings, Unobserved};
+use vctx_core::policy::{Answers, Ctx, Question, Stop, Surroundings, Unobserved};
 use vctx_core::search::{
     ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, RecallMode, RecallQuery,
 };
 use vctx_core::tools::{Call, Tool};
 use vctx_core::trust::{Actor, Scope};
+
+/// Number of chunks of an agent up to which a look compares all vectors, if
+/// `archive.exact_rows_max` is not smaller. A build makes up to a dozen looks, which must not take
+/// the time of a dozen exact searches, and joins what they find.
+const LOOK_EXACT_ROWS_MAX: u64 = 4_000;
 
 impl Executor {
     /// Returns what each look found, in the order of the looks. A look that only this moment cannot
@@ -113,9 +118,14 @@ impl Executor {
             match search.passages(&Ctx { around, core, answers: &answers }) {
                 Ok(passages) => return Ok(LookFound::Archive(passages)),
                 Err(Stop::Fail(error)) => return Err(error),
-                Err(Stop::Ask(question)) => {
-                    Box::pin(self.answer(*question, &mut answers, scope, core)).await?;
-                }
+                Err(Stop::Ask(question)) => match *question {
+                    Question::Vectors { chunks } => {
+                        let setting = store::vector_setting(&self.kernel.ro).await?;
+                        let most = self.archive.settings.exact_rows_max.min(LOOK_EXACT_ROWS_MAX);
+                        answers.vectors = Some(self.vectors(setting, chunks, most).await?);
+                    }
+                    question => Box::pin(self.answer(question, &mut answers, scope, core)).await?,
+                },
             }
         }
         Err(curious())
