@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::question::content_words;
 use super::related::{AskedWord, TextWord};
 use super::word_vectors::{self, Topic};
-use super::words::{Lexicon, Stem, Word, word_ranges};
+use super::words::{Lexicon, Stem, Word, identifier_words, word_ranges};
 use crate::search::bm25;
 
 /// Shares of a word's weight: its rarity among the parts, and its rarity in English.
@@ -88,7 +88,7 @@ pub(crate) fn part_scores(question: &str, parts: &[&str]) -> Vec<PartScore> {
 /// Returns the scores of the parts for each of several questions. The parts are read once.
 pub(crate) fn part_scores_of(questions: &[&str], parts: &[&str]) -> Vec<Vec<PartScore>> {
     let mut lexicon = Lexicon::new();
-    let words: Vec<Vec<Word>> = parts.iter().map(|part| lexicon.read(part)).collect();
+    let words: Vec<Vec<Word>> = parts.iter().map(|part| lexicon.read_parted(part)).collect();
     let read = ReadParts::of(&words, &lexicon);
     questions.iter().map(|question| scores_in(question, parts, &read, &mut lexicon)).collect()
 }
@@ -245,7 +245,10 @@ impl QuestionTerms {
         let (holders, all) = (&read.holders, read.words.len() as f64);
         let mut seen = HashSet::new();
         let content = content_words(question);
-        let stems = content.iter().map(|word| lexicon.word(word).stem);
+        let names = word_ranges(question).into_iter().map(|range| &question[range]);
+        let parts: Vec<&str> = names.flat_map(identifier_words).collect();
+        let words = content.iter().map(String::as_str).chain(parts);
+        let stems = words.map(|word| lexicon.word(word).stem);
         let asked: Vec<Stem> = stems.filter(|stem| seen.insert(*stem)).collect();
         let every: Vec<Stem> = lexicon.read(question).iter().map(|word| word.stem).collect();
         let text = |stem: Stem| lexicon.stems().get(stem as usize).map_or("", String::as_str);

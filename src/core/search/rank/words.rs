@@ -17,6 +17,9 @@ const RANK_FORMS_MAX: usize = 32_768;
 /// Length in bytes of the longest word that is cached.
 const RANK_FORM_BYTES_MAX: usize = 32;
 
+/// Number of letters from which a part of an identifier is a word.
+const IDENTIFIER_LETTERS_MIN: usize = 2;
+
 /// Number of a stem in its [`Lexicon`].
 pub(super) type Stem = u32;
 
@@ -72,6 +75,18 @@ impl Lexicon {
     /// Returns the words of a text, in order.
     pub(super) fn read(&mut self, text: &str) -> Vec<Word> {
         word_ranges(text).into_iter().map(|range| self.word(&text[range])).collect()
+    }
+
+    /// Returns the words of a text, in order. An identifier is followed by the words that it is
+    /// made of, because a question names `maxTokens` as "max tokens", too.
+    pub(super) fn read_parted(&mut self, text: &str) -> Vec<Word> {
+        let mut words = Vec::new();
+        for range in word_ranges(text) {
+            let word = &text[range];
+            words.push(self.word(word));
+            words.extend(identifier_words(word).into_iter().map(|part| self.word(part)));
+        }
+        words
     }
 
     /// Returns the stem of a word, and its marks, which say what the word names. The word may be in
@@ -161,6 +176,34 @@ pub(super) fn word_ranges(text: &str) -> Vec<Range<usize>> {
     }
     found.extend(open.map(|start| start..text.len()));
     found
+}
+
+/// Returns the words that an identifier is made of: `max` and `Tokens` of `maxTokens`, `max_tokens`
+/// or `max.Tokens`. Returns nothing for another word, such as a number or an abbreviation.
+pub(super) fn identifier_words(word: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    let mut before = None;
+    let mut characters = word.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let is_lower_next = characters.peek().is_some_and(|(_, next)| next.is_lowercase());
+        let rises = c.is_uppercase()
+            && before
+                .is_some_and(|b: char| b.is_lowercase() || (b.is_uppercase() && is_lower_next));
+        let divides = matches!(c, '_' | '.');
+        if rises || divides {
+            parts.push(&word[begin..at]);
+            begin = if divides { at + c.len_utf8() } else { at };
+        }
+        before = Some(c);
+    }
+    parts.push(&word[begin..]);
+    let is_word =
+        |part: &&str| part.chars().filter(|c| c.is_alphabetic()).count() >= IDENTIFIER_LETTERS_MIN;
+    match parts.len() {
+        0 | 1 => Vec::new(),
+        _ => parts.into_iter().filter(is_word).collect(),
+    }
 }
 
 /// Whether a character extends the character before it (UAX #29) or is a soft hyphen.
@@ -271,6 +314,28 @@ mod tests {
         ] {
             assert_eq!(words(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn an_identifier_is_made_of_words() {
+        for (word, wanted) in [
+            ("maxTokens", vec!["max", "Tokens"]),
+            ("max_tokens", vec!["max", "tokens"]),
+            ("HTTPServer.new", vec!["HTTP", "Server", "new"]),
+            ("__init__", vec!["init"]),
+            ("YouTube", vec!["You", "Tube"]),
+            ("Tokens", vec![]),
+            ("NASA", vec![]),
+            ("U.S.A", vec![]),
+            ("3.5", vec![]),
+            ("Ida’s", vec![]),
+        ] {
+            assert_eq!(identifier_words(word), wanted, "{word}");
+        }
+        let mut lexicon = Lexicon::new();
+        let read = lexicon.read_parted("Set maxTokens.");
+        let plain = lexicon.read("set maxTokens max tokens");
+        assert_eq!(read, plain);
     }
 
     #[test]
