@@ -26,6 +26,10 @@ const NAME_ROUNDS_DEEP: usize = 3;
 const PARTS_MAX: usize = 16;
 /// Share of the words of a part from which a text knows what it is about.
 const KNOWN_COVERAGE: f64 = 0.5;
+/// How much the logit of a grade for a further question, or for a name of the question, is lower:
+/// such a question says less of what is asked. Chosen on the development halves of HotpotQA, MuSiQue
+/// and the questions about code.
+const FURTHER_LOGIT: f64 = 1.0;
 /// Fewest tokens of a short message in a context.
 const TOKENS_A_ROW: u64 = 20;
 
@@ -114,6 +118,14 @@ fn poor<'p>(
     first.map(|(number, part)| (*number, part.text.as_str())).collect()
 }
 
+/// Lowers the grades for the questions after the first `own` ones, which are parts of the question.
+fn lower(mut grades: Vec<Vec<Grade>>, own: usize) -> Vec<Vec<Grade>> {
+    for grade in grades.iter_mut().skip(own).flatten() {
+        *grade = grade.raised(-FURTHER_LOGIT);
+    }
+    grades
+}
+
 /// What a build gathered.
 pub(super) struct Gathered {
     /// The parts of the question that are open, each with its number in the question; further
@@ -166,7 +178,7 @@ impl BuildContext {
             .iter()
             .flat_map(|(number, part)| apart(part).into_iter().map(|one| (*number, one)))
             .collect();
-        let own = parts.len();
+        let mut own = parts.len();
         let rows = self.rows(ctx);
         let mut looks = plan(question, &only(&parts), has_archive, rows);
         pool.first_looks = looks.len();
@@ -193,6 +205,7 @@ impl BuildContext {
                     .filter(|(_, answered)| *answered)
                     .map(|((number, _), _)| *number)
                     .collect();
+                own = parts[..own].iter().filter(|(number, _)| !answered.contains(number)).count();
                 let all = parts.into_iter().zip(grades);
                 (parts, grades) = all.filter(|((number, _), _)| !answered.contains(number)).unzip();
             }
@@ -220,6 +233,7 @@ impl BuildContext {
                 }
             }
             if further.is_empty() {
+                let grades = lower(grades, own);
                 return Ok(Gathered { parts, candidates: pool.candidates, grades, degraded });
             }
             steps.note("bridge", json!({"further": further.len()}));
@@ -228,7 +242,7 @@ impl BuildContext {
             looks.truncate(LOOKS_MAX);
             parts.extend(further);
         }
-        let grades = graded_all(&only(&parts), &pool.candidates);
+        let grades = lower(graded_all(&only(&parts), &pool.candidates), own);
         Ok(Gathered { parts, candidates: pool.candidates, grades, degraded })
     }
 
