@@ -6,7 +6,7 @@
 //! BM25. To read the words' weights from the ArangoSearch view, the search would need another
 //! database query.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -107,8 +107,9 @@ pub struct WordRow {
     pub parent: Option<u64>,
     /// BM25 score of the chunk; `None` while the ArangoSearch view does not contain the chunk.
     pub score: Option<f64>,
-    /// The first tokens of the chunk.
-    pub words: Vec<String>,
+    /// The first tokens of the chunk, with a blank between two of them: a search reads a hundred
+    /// chunks, and a list would be as many texts as there are tokens.
+    pub words: String,
     /// Cosine similarity or distance between the chunk's vector and the query's vector, if the
     /// search has a vector.
     pub similarity: Option<f64>,
@@ -183,8 +184,51 @@ impl WordResult {
     }
 }
 
-fn holds(words: &[String], phrase: &[String]) -> bool {
+fn holds(words: &str, phrase: &[String]) -> bool {
+    let words: Vec<&str> = tokens(words).collect();
     !phrase.is_empty() && words.windows(phrase.len()).any(|window| window == phrase)
+}
+
+fn tokens(words: &str) -> impl Iterator<Item = &str> {
+    words.split(' ').filter(|word| !word.is_empty())
+}
+
+/// Number of a word among all words of a search.
+type WordNumber = u32;
+
+/// Numbers the words of a search's query and chunks, so that words are compared by number.
+#[derive(Default)]
+struct Numbers<'a> {
+    known: HashMap<&'a str, WordNumber>,
+    words: Vec<&'a str>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(&mut self, word: &'a str) -> WordNumber {
+        let next = WordNumber::try_from(self.words.len()).unwrap_or(WordNumber::MAX);
+        let number = *self.known.entry(word).or_insert(next);
+        if number == next {
+            self.words.push(word);
+        }
+        number
+    }
+
+    fn all(&mut self, words: &'a str) -> Vec<WordNumber> {
+        tokens(words).map(|word| self.of(word)).collect()
+    }
+}
+
+/// A found chunk and the numbers of its words.
+struct ReadRow<'a> {
+    row: &'a WordRow,
+    words: Vec<WordNumber>,
+}
+
+/// A word of the query and its weight.
+struct Weighed<'a> {
+    word: &'a str,
+    number: WordNumber,
+    weight: f64,
 }
 
 /// Ranks the chunks, best first. Of several chunks inside one parent passage, only the best is
@@ -201,13 +245,16 @@ pub fn ranked(
 ) -> Vec<RankedChunk> {
     let (rows, identified) = found.all();
     let near = near.filter(|_| !identified);
-    let weights = weights(&found.wanted, &rows, chunks);
-    let question = ChunkScorer::of(found, &rows, &weights);
+    let mut numbers = Numbers::default();
+    let rows: Vec<ReadRow<'_>> =
+        rows.into_iter().map(|row| ReadRow { row, words: numbers.all(&row.words) }).collect();
+    let weights = weights(&found.wanted, &rows, chunks, &mut numbers);
+    let question = ChunkScorer::of(found, &rows, &weights, &mut numbers);
     let mut list: Vec<RankedChunk> = Vec::new();
     let usual = mean(rows.iter().map(|row| row.words.len() as f64)).max(1.0);
-    for row in &rows {
-        let mut parts = question.parts(&row.words);
-        parts.bm25 = row.score.unwrap_or_else(|| bm25(&row.words, &weights, usual));
+    for ReadRow { row, words } in &rows {
+        let mut parts = question.parts(words);
+        parts.bm25 = row.score.unwrap_or_else(|| bm25(words, &weights, usual));
         parts.words = parts.bm25
             + parts.beginning
             + parts.neighbours
@@ -218,7 +265,7 @@ pub fn ranked(
         let parent = row.parent.map(|first| (row.doc_id.clone(), first));
         list.push(RankedChunk { key: row.key.clone(), parent, score: 0.0, parts });
     }
-    let there: HashSet<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+    let there: HashSet<&str> = rows.iter().map(|read| read.row.key.as_str()).collect();
     for passage in near.and_then(|n| n.rows.as_deref()).unwrap_or_default() {
         if !there.contains(passage.key.as_str()) {
             let parts = ScoreParts { nearness: passage.similarity, ..ScoreParts::default() };
@@ -292,30 +339,41 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-fn occurrences(words: &[String], word: &str) -> f64 {
-    words.iter().filter(|w| *w == word).count() as f64
+fn occurrences(words: &[WordNumber], word: WordNumber) -> f64 {
+    words.iter().filter(|other| **other == word).count() as f64
 }
 
-fn bm25(words: &[String], weights: &BTreeMap<&str, f64>, usual: f64) -> f64 {
+fn bm25(words: &[WordNumber], weights: &[Weighed<'_>], usual: f64) -> f64 {
     let length = words.len() as f64 / usual;
-    weights.iter().map(|(word, weight)| weight * saturated(occurrences(words, word), length)).sum()
+    let value = |one: &Weighed<'_>| one.weight * saturated(occurrences(words, one.number), length);
+    weights.iter().map(value).sum()
 }
 
-/// Returns the weight of each query word. The weights are fitted by least squares with a ridge, so
-/// that BM25 with these weights approximates the scores of the ArangoSearch view. A word that no
-/// scored chunk of the ArangoSearch view contains gets its rarity among the found chunks as weight.
-fn weights<'a>(wanted: &'a [String], rows: &[&WordRow], chunks: u64) -> BTreeMap<&'a str, f64> {
+/// Returns the words of the query with their weights, by word. The weights are fitted by least
+/// squares with a ridge, so that BM25 with these weights approximates the scores of the
+/// ArangoSearch view. A word that no scored chunk of the ArangoSearch view contains gets its rarity
+/// among the found chunks as weight.
+fn weights<'a>(
+    wanted: &'a [String],
+    rows: &[ReadRow<'_>],
+    chunks: u64,
+    numbers: &mut Numbers<'a>,
+) -> Vec<Weighed<'a>> {
     let mut seen = HashSet::new();
     let words: Vec<&str> = wanted.iter().map(String::as_str).filter(|w| seen.insert(*w)).collect();
     let words = &words[..words.len().min(RANKED_WORDS_MAX)];
-    let scored: Vec<(&WordRow, f64)> =
-        rows.iter().filter_map(|r| Some((*r, r.score?))).take(ARCHIVAL_WEIGHED).collect();
-    let usual = mean(scored.iter().map(|(row, _)| row.words.len() as f64)).max(1.0);
-    let line = |row: &WordRow| -> Vec<f64> {
-        let length = row.words.len() as f64 / usual;
-        words.iter().map(|word| saturated(occurrences(&row.words, word), length)).collect()
+    let own: Vec<WordNumber> = words.iter().map(|word| numbers.of(word)).collect();
+    let scored: Vec<(&ReadRow<'_>, f64)> = rows
+        .iter()
+        .filter_map(|read| Some((read, read.row.score?)))
+        .take(ARCHIVAL_WEIGHED)
+        .collect();
+    let usual = mean(scored.iter().map(|(read, _)| read.words.len() as f64)).max(1.0);
+    let line = |read: &ReadRow<'_>| -> Vec<f64> {
+        let length = read.words.len() as f64 / usual;
+        own.iter().map(|word| saturated(occurrences(&read.words, *word), length)).collect()
     };
-    let lines: Vec<(Vec<f64>, f64)> = scored.iter().map(|(row, s)| (line(row), *s)).collect();
+    let lines: Vec<(Vec<f64>, f64)> = scored.iter().map(|(read, s)| (line(read), *s)).collect();
     let total: f64 = lines.iter().flat_map(|(line, _)| line).sum();
     let middle = lines.iter().map(|(_, score)| score).sum::<f64>() / total.max(1e-9);
     let size = words.len();
@@ -332,13 +390,16 @@ fn weights<'a>(wanted: &'a [String], rows: &[&WordRow], chunks: u64) -> BTreeMap
     let solved = if lines.is_empty() { vec![0.0; size] } else { solve(equations) };
     let all = (rows.len() as f64).max(chunks as f64);
     let holders =
-        |word: &str| rows.iter().filter(|r| r.words.iter().any(|w| w == word)).count() as f64;
-    let weigh = |(at, word): (usize, &&'a str)| {
+        |word: WordNumber| rows.iter().filter(|read| read.words.contains(&word)).count() as f64;
+    let weigh = |at: usize| {
         let told = lines.iter().any(|(line, _)| line[at] > 0.0);
-        let weight = if told { solved[at].max(middle * 0.1) } else { rarity(all, holders(word)) };
-        (*word, weight)
+        let weight =
+            if told { solved[at].max(middle * 0.1) } else { rarity(all, holders(own[at])) };
+        Weighed { word: words[at], number: own[at], weight }
     };
-    words.iter().enumerate().map(weigh).collect()
+    let mut weighed: Vec<Weighed<'a>> = (0..size).map(weigh).collect();
+    weighed.sort_by_key(|one| one.word);
+    weighed
 }
 
 /// Solves linear equations with a positive definite matrix by Gauss-Jordan elimination.
@@ -362,11 +423,12 @@ fn solve(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
 
 /// Scores chunks, one after another, by the weighted words of the query.
 struct ChunkScorer<'a> {
-    weights: &'a BTreeMap<&'a str, f64>,
-    /// Pairs of neighbouring tokens of the query in which at least one token has a weight.
-    pairs: Vec<(&'a str, &'a str)>,
-    /// The words of the chunks.
-    words: HashMap<&'a str, ChunkWord>,
+    weights: &'a [Weighed<'a>],
+    /// Pairs of neighbouring tokens of the query in which at least one token has a weight, each
+    /// with the mean of their weights.
+    pairs: Vec<((WordNumber, WordNumber), f64)>,
+    /// All words of the query and the chunks, by number.
+    words: Vec<ChunkWord>,
     topic: Topic,
     /// Mean weight of the query's words.
     mean_weight: f64,
@@ -375,65 +437,67 @@ struct ChunkScorer<'a> {
 impl<'a> ChunkScorer<'a> {
     fn of(
         found: &'a WordResult,
-        rows: &[&'a WordRow],
-        weights: &'a BTreeMap<&'a str, f64>,
+        rows: &[ReadRow<'a>],
+        weights: &'a [Weighed<'a>],
+        numbers: &mut Numbers<'a>,
     ) -> Self {
-        let tells = |word: &str| weights.contains_key(word);
-        let pairs = found.asked.windows(2).map(|two| (two[0].as_str(), two[1].as_str()));
-        let pairs = pairs.filter(|(a, b)| tells(a) || tells(b)).take(RANKED_WORDS_MAX).collect();
-        let words = rows.iter().flat_map(|row| &row.words).map(String::as_str);
-        let words: HashSet<&str> = words.collect();
-        let asked: Vec<AskedWord<'_>> =
-            weights.keys().map(|word| AskedWord::of(word, !words.contains(word))).collect();
-        let known = |word: &'a str| {
+        let held: HashSet<WordNumber> = rows.iter().flat_map(|read| &read.words).copied().collect();
+        let asked: Vec<AskedWord<'_>> = weights
+            .iter()
+            .map(|one| AskedWord::of(one.word, !held.contains(&one.number)))
+            .collect();
+        let sequence: Vec<WordNumber> = found.asked.iter().map(|word| numbers.of(word)).collect();
+        let mut words: Vec<ChunkWord> = Vec::with_capacity(numbers.words.len());
+        for word in &numbers.words {
             let text = TextWord::of(word);
             let degrees = asked.iter().map(|asked| degree(asked, &text)).enumerate();
             let degrees = degrees.filter(|(_, degree)| *degree > 0.0).collect();
-            (word, ChunkWord { place: text.place, degrees })
+            words.push(ChunkWord { place: text.place, degrees, weighed: None });
+        }
+        for (at, one) in weights.iter().enumerate() {
+            words[one.number as usize].weighed = Some(at);
+        }
+        let weight = |word: WordNumber| words[word as usize].weighed.map(|at| weights[at].weight);
+        let pair = |two: &[WordNumber]| {
+            let (a, b) = (weight(two[0]), weight(two[1]));
+            (a.is_some() || b.is_some())
+                .then(|| ((two[0], two[1]), (a.unwrap_or(0.0) + b.unwrap_or(0.0)) / 2.0))
         };
         Self {
-            words: words.into_iter().map(known).collect(),
-            topic: Topic::of_places(weights.keys().filter_map(|word| TextWord::of(word).place)),
-            mean_weight: mean(weights.values().copied()),
+            pairs: sequence.windows(2).filter_map(pair).take(RANKED_WORDS_MAX).collect(),
+            topic: Topic::of_places(weights.iter().filter_map(|one| TextWord::of(one.word).place)),
+            mean_weight: mean(weights.iter().map(|one| one.weight)),
             weights,
-            pairs,
+            words,
         }
-    }
-
-    fn weight(&self, word: &str) -> f64 {
-        self.weights.get(word).copied().unwrap_or(0.0)
     }
 
     /// Returns the parts of a chunk's score that depend on word positions and related words.
-    fn parts(&self, words: &[String]) -> ScoreParts {
-        let mut first: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut places: Vec<(usize, &str)> = Vec::new();
-        for (at, word) in words.iter().enumerate() {
-            if self.weights.contains_key(word.as_str()) {
-                first.entry(word).or_insert(at);
-                places.push((at, word));
-            }
+    fn parts(&self, words: &[WordNumber]) -> ScoreParts {
+        let known = || words.iter().map(|word| &self.words[*word as usize]);
+        let places: Vec<(usize, usize)> =
+            known().enumerate().filter_map(|(at, word)| Some((at, word.weighed?))).collect();
+        let mut first: Vec<Option<usize>> = vec![None; self.weights.len()];
+        for (at, weighed) in &places {
+            first[*weighed].get_or_insert(*at);
         }
-        let beginning = |(word, at): (&&str, &usize)| {
-            self.weight(word) * (-(*at as f64) / BEGINNING_TOKENS).exp()
+        let beginning = |(one, first): (&Weighed<'_>, &Option<usize>)| {
+            first.map_or(0.0, |at| one.weight * (-(at as f64) / BEGINNING_TOKENS).exp())
         };
-        let beside: HashSet<(&str, &str)> =
-            words.windows(2).map(|two| (two[0].as_str(), two[1].as_str())).collect();
-        let neighbours = self.pairs.iter().filter(|pair| beside.contains(*pair));
-        let neighbours = neighbours.map(|(a, b)| (self.weight(a) + self.weight(b)) / 2.0);
+        let beside = |two: &(WordNumber, WordNumber)| {
+            words.windows(2).any(|window| (window[0], window[1]) == *two)
+        };
+        let neighbours = self.pairs.iter().filter(|(two, _)| beside(two)).map(|(_, weight)| weight);
         let mut degrees = vec![0.0_f64; self.weights.len()];
-        let known: Vec<&ChunkWord> =
-            words.iter().filter_map(|word| self.words.get(word.as_str())).collect();
-        for (at, degree) in known.iter().flat_map(|word| &word.degrees) {
+        for (at, degree) in known().flat_map(|word| &word.degrees) {
             degrees[*at] = degrees[*at].max(*degree);
         }
-        let related = self.weights.iter().zip(&degrees);
-        let related = related.filter(|((word, _), _)| !first.contains_key(**word));
-        let related = related.map(|((_, weight), degree)| weight * degree);
-        let topic = Topic::of_places(known.iter().filter_map(|word| word.place));
-        let topic = self.topic.nearness(&topic);
+        let related = self.weights.iter().zip(&degrees).zip(&first);
+        let related = related.filter(|(_, first)| first.is_none());
+        let related = related.map(|((one, degree), _)| one.weight * degree);
+        let topic = self.topic.nearness(&Topic::of_places(known().filter_map(|word| word.place)));
         ScoreParts {
-            beginning: BEGINNING * first.iter().map(beginning).sum::<f64>(),
+            beginning: BEGINNING * self.weights.iter().zip(&first).map(beginning).sum::<f64>(),
             neighbours: NEIGHBOURS * neighbours.sum::<f64>(),
             related: related.sum(),
             together: TOGETHER * self.together(&places),
@@ -443,14 +507,14 @@ impl<'a> ChunkScorer<'a> {
     }
 
     /// Returns the largest total weight of different query words within [`TOGETHER_TOKENS`] tokens.
-    fn together(&self, places: &[(usize, &str)]) -> f64 {
+    fn together(&self, places: &[(usize, usize)]) -> f64 {
         let mut best = 0.0_f64;
         for (from, (start, _)) in places.iter().enumerate() {
-            let mut seen = HashSet::new();
+            let mut seen = [false; RANKED_WORDS_MAX];
             let within = places[from..].iter().take_while(|(at, _)| at - start <= TOGETHER_TOKENS);
             let sum: f64 = within
-                .filter(|(_, word)| seen.insert(*word))
-                .map(|(_, word)| self.weight(word))
+                .filter(|(_, weighed)| !std::mem::replace(&mut seen[*weighed], true))
+                .map(|(_, weighed)| self.weights[*weighed].weight)
                 .sum();
             best = best.max(sum);
         }
@@ -458,12 +522,14 @@ impl<'a> ChunkScorer<'a> {
     }
 }
 
-/// A word of the chunks.
+/// A word of the query or the chunks.
 struct ChunkWord {
     /// Place in the list of words with vectors.
     place: Option<usize>,
     /// Indexes of the query words as which the word counts, and the degrees.
     degrees: Vec<(usize, f64)>,
+    /// Index of the word among the weighed words of the query.
+    weighed: Option<usize>,
 }
 
 /// Returns the degree to which a word counts as a query word, from 0 to 1.
@@ -501,18 +567,22 @@ mod tests {
         ];
         let usual = mean(texts.iter().map(|t| words(t).len() as f64));
         let score = |text: &str| {
-            let (words, weights) =
-                (words(text), BTreeMap::from([("boat", rare), ("tide", common)]));
-            bm25(&words, &weights, usual)
+            let mut numbers = Numbers::default();
+            let read = numbers.all(text);
+            let mut weighed = |word, weight| Weighed { word, number: numbers.of(word), weight };
+            bm25(&read, &[weighed("boat", rare), weighed("tide", common)], usual)
         };
         let row = |text: &&str| {
-            let (words, doc_id, score) = (words(text), String::new(), Some(score(text)));
+            let (words, doc_id, score) = ((*text).to_owned(), String::new(), Some(score(text)));
             WordRow { key: String::new(), doc_id, parent: None, score, words, similarity: None }
         };
         let rows: Vec<WordRow> = texts.iter().map(row).collect();
-        let rows: Vec<&WordRow> = rows.iter().collect();
+        let mut numbers = Numbers::default();
+        let read = |row| ReadRow { row, words: numbers.all(&row.words) };
+        let rows: Vec<ReadRow<'_>> = rows.iter().map(read).collect();
         let wanted = words("boat tide whale");
-        let weights = weights(&wanted, &rows, 1_000);
+        let found = weights(&wanted, &rows, 1_000, &mut numbers);
+        let weights: HashMap<&str, f64> = found.iter().map(|one| (one.word, one.weight)).collect();
         assert!((weights["boat"] - rare).abs() < 0.2, "{weights:?}");
         assert!((weights["tide"] - common).abs() < 0.2, "{weights:?}");
         assert!(weights["whale"] > rare, "nobody has it: {weights:?}");

@@ -11,7 +11,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn row(key: &str, text: &str, score: Option<f64>) -> WordRow {
-    let (words, doc_id) = (words(text), "d".to_owned());
+    let (words, doc_id) = (text.to_owned(), "d".to_owned());
     WordRow { key: key.into(), doc_id, parent: None, score, words, similarity: None }
 }
 
