@@ -27,8 +27,8 @@ const PARTS_MAX: usize = 16;
 /// Share of the words of a part from which a text knows what it is about.
 const KNOWN_COVERAGE: f64 = 0.5;
 /// How much the logit of a grade for a further question, or for a name of the question, is lower:
-/// such a question says less of what is asked. Chosen on the development halves of HotpotQA, MuSiQue
-/// and the questions about code.
+/// such a question says less of what is asked. Chosen on the development halves of HotpotQA,
+/// MuSiQue and the questions about code.
 const FURTHER_LOGIT: f64 = 1.0;
 /// Fewest tokens of a short message in a context.
 const TOKENS_A_ROW: u64 = 20;
