@@ -409,6 +409,7 @@ impl Config {
         faults.extend(self.recall.faults());
         faults.extend(self.retention.fault());
         faults.extend(self.summary.fault());
+        faults.extend(self.context.fault());
         faults.extend(self.store.sharding_fault());
         faults.extend(self.store.place_faults());
         faults.extend(self.conveyance.faults());

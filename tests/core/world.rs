@@ -10,6 +10,7 @@ use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::change::{Change, Part};
 use vctx_core::memory::core::Core;
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::form::Form;
 use vctx_core::memory::message::{Kind, Message, Role};
@@ -166,6 +167,7 @@ impl World {
             capture: None,
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
+            context: ContextSettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,

@@ -215,3 +215,32 @@ async fn a_chain_of_keys_is_followed_to_its_end_in_one_build() {
         assert!(text.contains(last.as_str()), "{} lookups: {told:#}", chain.len());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_least_grade_and_the_depth_are_configured() {
+    let question = "Who is the dentist of the man who repaired the sloop Gale?";
+    let told = async |name: &str, value: &str| {
+        let home = Home::new();
+        let _server = home.serve_with("vctx.sock", &Tuning::variable(name, value)).await;
+        let ada = Agent::create(home.wire("vctx.sock"), "ada", 8_192, "Be brief.").await;
+        for text in ["Peter Falk repaired the sloop Gale.", "Peter Falk sees Dr. Roe, a dentist."] {
+            ada.append("user", text).await;
+        }
+        ada.done("evict_fifo", &json!({"target_tokens": 0, "summarize": false})).await;
+        let by_default = built(&ada, &json!({"question": question, "explain": true})).await;
+        let asked = json!({"question": question, "explain": true, "depth": "deep"});
+        (by_default, built(&ada, &asked).await)
+    };
+    let rounds = |told: &Value| {
+        let steps = told["steps"].as_array().expect("steps");
+        steps.iter().filter(|step| step["step"] == "plan").count()
+    };
+    let (usual, _) = told("VCTX_CONTEXT__DEPTH", "auto").await;
+    assert_eq!(usual["found"], true, "{usual:#}");
+    assert!(rounds(&usual) > 1, "{usual:#}");
+    let (once, deep) = told("VCTX_CONTEXT__DEPTH", "once").await;
+    assert_eq!(rounds(&once), 1, "{once:#}");
+    assert!(rounds(&deep) > 1, "a call decides for itself: {deep:#}");
+    let (strict, _) = told("VCTX_CONTEXT__GRADE_MIN", "1").await;
+    assert!(section(&strict, "memory").is_empty(), "{strict:#}");
+}

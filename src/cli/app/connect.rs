@@ -163,6 +163,7 @@ async fn executor(
         .with_retention(config.retention)
         .with_taint(config.taint.mode)
         .with_summary(config.summary)
+        .with_context(config.context)
         .with_roles(Arc::new(config.roles()?))
         .with_archive(admin, config.archive))
 }

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 
 use super::candidate::Candidate;
-use super::grade::{GRADE_MIN, Grade};
+use super::grade::Grade;
 use super::intent::{AnswerKind, SubQuestion, entities_of, is_chain};
+use crate::memory::engineer::GRADE_MIN;
 use crate::memory::pack::Fate;
 use crate::search::{PartScore, content_words, part_scores};
 

@@ -7,8 +7,6 @@ use super::candidate::Candidate;
 use super::intent::SubQuestion;
 use crate::search::{Likeness, PartScore, content_words, part_scores_of};
 
-/// Grade from which a candidate is shown.
-pub const GRADE_MIN: f64 = 0.35;
 /// Grade from which a candidate answers its part of the question.
 pub(super) const GRADE_CORRECT: f64 = 0.6;
 /// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
@@ -214,6 +212,7 @@ fn fusion(candidate: &Candidate) -> f64 {
 mod tests {
     use super::*;
     use crate::context::QuestionIntent;
+    use crate::memory::engineer::GRADE_MIN;
 
     fn candidate(text: &str) -> Candidate {
         Candidate::given("d", text)

@@ -34,7 +34,7 @@ pub use check::{WindowText, answered, answered_better, keep_statements};
 pub use condense::{Unit, Units};
 pub use extract::{Extract, extract};
 pub use fill::by_place;
-pub use grade::{GRADE_MIN, Grade, graded, graded_all, is_held};
+pub use grade::{Grade, graded, graded_all, is_held};
 pub use intent::{
     AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task, asks_for_order,
 };

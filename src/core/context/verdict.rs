@@ -4,9 +4,10 @@
 use serde::Serialize;
 
 use super::candidate::Candidate;
-use super::grade::{GRADE_CORRECT, GRADE_MIN, Grade};
+use super::grade::{GRADE_CORRECT, Grade};
 use super::intent::{SubQuestion, is_chain};
 use super::link::{are_linked, name_of};
+use crate::memory::engineer::GRADE_MIN;
 use crate::search::{content_words, words_held};
 
 /// Weights by which documents answer a question wholly, partly or not: of the shares of its words

@@ -45,6 +45,7 @@ use crate::memory::change::{Change, Evict, Part, RecallEdge, Refinable};
 use crate::memory::conversation::ThreadPosition;
 use crate::memory::core::{Core, Offered, RemovedBlock};
 use crate::memory::edges::{Cite, cited_digest, joined_key};
+use crate::memory::engineer::ContextSettings;
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
@@ -87,21 +88,20 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the call's idempotency key, for the audit row.
     pub key_hash: &'a str,
-    /// Reply texts for the answer, if the call used the tool name of another dialect (other names
-    /// and forms of the same tools).
+    /// Reply texts for the answer, if the call used the tool name of another dialect.
     pub wording: Option<&'a dyn Wording>,
-    /// Returns the text in which a model reads the result of the called tool; `None` for a command
-    /// that models cannot call.
+    /// Returns the text in which a model reads the tool's result; `None` if models cannot call it.
     pub told: Option<fn(&Map<String, Value>) -> String>,
     /// Hash of tool and arguments for loop detection; empty for a call that it ignores.
     pub asked: &'a str,
     /// How the call's result is appended to the queue; `None` if only the caller gets it.
     pub capture: Option<&'a Capture>,
-    /// How tainted text (text from outside that reads like an instruction) is handled. In the mode
-    /// `Quarantine`, such text is hidden until a reviewer releases it.
+    /// How text from outside that reads like an instruction is handled.
     pub taint: TaintMode,
     /// How many messages one summary takes in.
     pub summary: SummarySettings,
+    /// How contexts are built.
+    pub context: ContextSettings,
     /// Observer of the decision's stages.
     pub stages: &'a dyn Stages,
     /// Maximum length of the texts of all blocks together, in bytes.

@@ -12,9 +12,9 @@ use super::context_told::{content_of, ratio, sections, verdict_told};
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
-    BuildVerdict, Candidate, GRADE_MIN, Grade, Keep, PackLimits, QuestionIntent, Steps,
-    SubQuestion, Task, Units, WindowText, answered, asks_for_order, by_place, is_english,
-    judge_build, link, pack, route,
+    BuildVerdict, Candidate, Grade, Keep, PackLimits, QuestionIntent, Steps, SubQuestion, Task,
+    Units, WindowText, answered, asks_for_order, by_place, is_english, judge_build, link, pack,
+    route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -22,6 +22,7 @@ use crate::limits::{
     WINDOW_TOKENS_MAX,
 };
 use crate::memory::core::Core;
+use crate::memory::engineer::Depth;
 use crate::memory::message::{Message, Role};
 use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
 use crate::policy::{Ctx, Question, Step, Stop};
@@ -69,21 +70,6 @@ pub struct BuildContext {
     /// Whether the answer has the messages of a prompt with this context, too.
     #[serde(skip)]
     pub with_messages: bool,
-}
-
-/// How far the memory is looked into.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Depth {
-    /// Once; further where a text only leads to the answer.
-    #[default]
-    Auto,
-    /// Once.
-    Once,
-    /// In more rounds.
-    Deep,
 }
 
 /// A text to choose from.
@@ -294,7 +280,8 @@ impl BuildContext {
         let degraded = degraded.or(models.degraded).or((!has_room).then_some(NO_ROOM));
         let parts: Vec<(usize, SubQuestion)> = kept.iter().map(|at| parts[*at].clone()).collect();
         let grades: Vec<Vec<Grade>> = kept.iter().map(|at| grades[*at].clone()).collect();
-        settle(&mut candidates, &grades, self.fills());
+        let least = if self.fills() { 0.0 } else { ctx.around.context.grade_min };
+        settle(&mut candidates, &grades, least);
         let best = |at: usize| {
             let of = told_grades.iter().map(|grades| grades[at]);
             of.max_by(|a, b| a.grade.total_cmp(&b.grade)).unwrap_or_default()
@@ -446,9 +433,8 @@ fn compared(
 }
 
 /// Decides which candidates cannot be shown, poor ones and repetitions of a text, and how long the
-/// others are kept.
-fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], fills: bool) {
-    let least = if fills { 0.0 } else { GRADE_MIN };
+/// others are kept. `least` is the grade from which a text is shown.
+fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], least: f64) {
     let mut seen = HashSet::new();
     for (at, candidate) in candidates.iter_mut().enumerate() {
         let given = matches!(candidate.origin, Origin::Document { .. });

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::build_context::{BuildContext, Depth};
+use super::build_context::BuildContext;
 use super::context_models::ContextModels;
 use super::context_told::{barred, zone};
 use crate::context::{
     Candidate, Grade, MessageView, Pool, Steps, SubQuestion, answered_better, apart, bridges,
     graded_all, is_held, is_identifier, keep_statements, plan, plan_further, plan_meaning,
 };
+use crate::memory::engineer::Depth;
 use crate::memory::message::Message;
 use crate::memory::pack::speaker;
 use crate::policy::{Ctx, Question, Stop, time_of_message};
@@ -169,7 +170,11 @@ impl BuildContext {
             pool.add_document(given.id.as_deref().unwrap_or(&number), &given.text);
         }
         // Given documents are all there; there is nothing to look for in a further round.
-        let depth = match self.depth {
+        let depth = match (self.depth, ctx.around.context.depth) {
+            (Depth::Auto, configured) => configured,
+            (asked, _) => asked,
+        };
+        let depth = match depth {
             Depth::Auto if !self.documents.is_empty() => Depth::Once,
             depth => depth,
         };

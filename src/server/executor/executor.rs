@@ -25,6 +25,7 @@ use vctx_core::ledger::Secret;
 use vctx_core::limits::BLOCKS_BYTES_MAX;
 use vctx_core::memory::Encoding;
 use vctx_core::memory::core::Core;
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::policy::{Retention, Stages, SummarySettings, Surroundings};
 use vctx_core::search::RecallSettings;
@@ -47,6 +48,8 @@ pub struct Executor {
     pub(super) taint: TaintMode,
     /// How many messages one summary takes in.
     pub(super) summary: SummarySettings,
+    /// How contexts are built.
+    pub(super) context: ContextSettings,
     pub(super) exports: Exports,
     pub(super) directory: Directory,
     /// Maximum number of agents of a tenant.
@@ -98,6 +101,7 @@ impl Executor {
             retention: Retention::default(),
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
+            context: ContextSettings::default(),
             exports: Exports::default(),
             directory: Directory::default(),
             quota: AgentQuota::default(),
@@ -149,6 +153,13 @@ impl Executor {
     #[must_use]
     pub fn with_taint(mut self, taint: TaintMode) -> Self {
         self.taint = taint;
+        self
+    }
+
+    /// Sets how contexts are built.
+    #[must_use]
+    pub fn with_context(mut self, context: ContextSettings) -> Self {
+        self.context = context;
         self
     }
 
@@ -255,6 +266,7 @@ impl Executor {
             capture: request.capture.as_ref(),
             taint: self.taint,
             summary: self.summary,
+            context: self.context,
             stages,
             blocks_bytes_max: self.kernel.blocks_bytes_max,
             tokens_per_day: self.kernel.tokens_per_day,

@@ -155,6 +155,7 @@ impl Executor {
             capture: None,
             taint: self.taint,
             summary: self.summary,
+            context: self.context,
             stages,
             blocks_bytes_max: self.kernel.blocks_bytes_max,
             tokens_per_day: self.kernel.tokens_per_day,

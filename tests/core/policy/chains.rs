@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use vctx_core::limits::BLOCKS_BYTES_MAX;
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::event::{Event, EventType};
 use vctx_core::memory::message::{Kind, Role};
 use vctx_core::memory::model_role::ModelRoles;
@@ -84,6 +85,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             capture: None,
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
+            context: ContextSettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,

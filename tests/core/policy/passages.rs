@@ -5,6 +5,7 @@ use vctx_core::chunk;
 use vctx_core::ids::SeededIds;
 use vctx_core::limits::{BLOCKS_BYTES_MAX, PAGE_TOKENS_MAX};
 use vctx_core::memory::archive::FoundPassage;
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::model_role::ModelRoles;
 use vctx_core::memory::{Encoding, TokenCounter};
 use vctx_core::policy::{
@@ -119,6 +120,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             capture: None,
             taint: TaintMode::default(),
             summary: SummarySettings::default(),
+            context: ContextSettings::default(),
             stages: &Unobserved,
             blocks_bytes_max: BLOCKS_BYTES_MAX,
             tokens_per_day: 0,
