@@ -95,7 +95,7 @@ async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
 }
 
 /// Waits until the view shows the given number of entries.
-async fn view_shows(database: &Database, entries: usize) {
+pub(crate) async fn view_shows(database: &Database, entries: usize) {
     for _ in 0..LOOKS_MAX {
         if database.rows("FOR e IN recall_view RETURN e._key", json!({})).await.len() == entries {
             return;

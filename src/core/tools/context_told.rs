@@ -8,7 +8,7 @@ use crate::context::{BuildVerdict, Candidate, Grade, Pack, PackItem};
 use crate::memory::core::Core;
 use crate::memory::local_time::zone_of;
 use crate::memory::message::Message;
-use crate::memory::pack::{Fate, LeftOut, PackContent, ShownItem};
+use crate::memory::pack::{Fate, LeftOut, Origin, PackContent, ShownItem};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
 use crate::policy::Ctx;
@@ -81,15 +81,23 @@ fn parts_of(grade: &Grade) -> Value {
     told
 }
 
-/// Returns the share of the shown texts' tokens that the context has, if it shows any.
+/// Returns the share of the given documents' tokens that the context has; without documents, the
+/// share of the shown texts' tokens.
 pub(super) fn ratio(
     candidates: &[Candidate],
     packed: &Pack,
     counter: &dyn TokenCounter,
 ) -> Option<(String, Value)> {
-    let kept: u64 = packed.items().map(|item| item.tokens).sum();
-    let whole: u64 =
-        packed.items().map(|item| counter.count(&candidates[item.candidate].text)).sum();
+    let is_given = |one: &Candidate| matches!(one.origin, Origin::Document { .. });
+    let any_given = candidates.iter().any(is_given);
+    let counted = |at: usize| match any_given {
+        true => is_given(&candidates[at]),
+        false => packed.fates[at] == Fate::Shown,
+    };
+    let items = packed.items().filter(|item| counted(item.candidate));
+    let kept: u64 = items.map(|item| item.tokens).sum();
+    let whole = (0..candidates.len()).filter(|at| counted(*at));
+    let whole: u64 = whole.map(|at| counter.count(&candidates[at].text)).sum();
     (whole > 0).then(|| ("compression_ratio".to_owned(), rounded(kept as f64 / whole as f64)))
 }
 
