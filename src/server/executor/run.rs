@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
                 self.take_up_parts().await?;
             }
             self.looked = false;
-            let outcome = match self.think(&basis, &mut answers, &mut turn).await {
+            let outcome = match Box::pin(self.think(&basis, &mut answers, &mut turn)).await {
                 Err(error) if self.may_be_done(&basis.core, &error) => Outcome::Fresh,
                 outcome => outcome?,
             };
