@@ -24,6 +24,10 @@ const ANSWERS: f64 = 1.0;
 const ENTITIES: f64 = 1.5;
 const TOPIC: f64 = 1.5;
 const RANK: f64 = 1.5;
+/// Weight of how far a document is ahead in a search. The search compares whole documents, the
+/// grade compares words. Chosen on the development halves of HotpotQA, MuSiQue and the questions
+/// about code, where it finds 4 to 11 points more among the best five.
+const LEAD: f64 = 1.0;
 
 /// Weight of the meaning in a grade, and the meaning that leaves a grade as it is.
 const MEANING: f64 = 4.0;
@@ -67,6 +71,9 @@ pub struct Grade {
     pub topic: f64,
     /// BM25 of the candidate relative to the sum of the words' weights.
     pub bm25: f64,
+    /// How far the candidate is ahead of the other results of its search of the archive; 0 for
+    /// another text.
+    pub lead: f64,
     /// How near in meaning the candidate's best unit is, from 0 to 1; 0 without a model.
     pub meaning: f64,
     /// What a cross-encoder or a model says, from 0 to 1.
@@ -160,12 +167,18 @@ fn grades_of(part: &SubQuestion, candidates: &[Candidate], scores: &[PartScore])
     let grade = |(at, score): (usize, &PartScore)| {
         let rank = if most > 0.0 { fused[at] / most } else { 0.5 };
         let weights = if candidates[at].is_said() { &SAID } else { &WRITTEN };
-        grade_of(score, weights, named(part, &candidates[at]), rank)
+        let lead = candidates[at].lead.unwrap_or_default();
+        grade_of(score, weights, named(part, &candidates[at]), (rank, lead))
     };
     scores.iter().enumerate().map(grade).collect()
 }
 
-fn grade_of(score: &PartScore, weights: &WordWeights, entities: Option<f64>, rank: f64) -> Grade {
+fn grade_of(
+    score: &PartScore,
+    weights: &WordWeights,
+    entities: Option<f64>,
+    (rank, lead): (f64, f64),
+) -> Grade {
     let value = weights.coverage * score.coverage
         + weights.bm25 * score.bm25
         + NEAR * score.near
@@ -175,7 +188,8 @@ fn grade_of(score: &PartScore, weights: &WordWeights, entities: Option<f64>, ran
         // Without a name in the question, its words decide.
         + ENTITIES * entities.unwrap_or(score.coverage)
         + TOPIC * score.topic
-        + RANK * rank;
+        + RANK * rank
+        + LEAD * lead;
     Grade {
         grade: 1.0 / (1.0 + (weights.half - value).exp()),
         coverage: score.coverage,
@@ -187,6 +201,7 @@ fn grade_of(score: &PartScore, weights: &WordWeights, entities: Option<f64>, ran
         together: score.together,
         topic: score.topic,
         bm25: score.bm25,
+        lead,
         meaning: 0.0,
         model: None,
     }
