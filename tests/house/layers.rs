@@ -53,6 +53,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "frostem",
     // `jiff` is used for dates and their text form, without a clock and without time zones.
     "jiff",
+    "regex",
     // `ring` is used for SHA-256 only.
     "ring",
     "schemars",
@@ -65,6 +66,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "unicode-security",
     "unicode-segmentation",
     "uuid",
+    "xxhash-rust",
 ];
 
 /// The layers of the engine, from the lowest to the highest.

@@ -15,6 +15,7 @@ mod near;
 mod selection;
 mod superseded;
 mod tiktoken;
+mod vocabulary;
 
 pub(crate) use clauses::ends_sentence;
 pub use composed::composed;

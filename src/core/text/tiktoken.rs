@@ -1,15 +1,19 @@
-//! Counts tokens with tiktoken-rs, whose tables are compiled into the program, so that counting
-//! needs no network.
+//! Counts the tokens of OpenAI's encodings, whose tables are compiled into the program, so that
+//! counting needs no network. The counts are those of tiktoken-rs, whose own tables take ten times
+//! as much memory; they are only loaded for prompts of earlier versions, and by tests.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use tiktoken_rs::CoreBPE;
 
+use super::vocabulary::Vocabulary;
 use crate::memory::{Encoding, TokenCounter};
 
 /// Usual maximum length of the text for one call of the encoder, in bytes.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 /// Maximum length of the text for one call of the encoder, in bytes, if the text has no certain
-/// boundary. With 1 MiB of spaces, the encoder's pattern exceeds the backtracking limit of the
-/// regex engine; 256 KiB of one character take about 0.2 s.
+/// boundary. The counts of recorded prompts depend on it.
 const RUN_BYTES_MAX: usize = 256 * 1024;
 
 /// Roles of messages, which are one token in both encodings. Each message has one, so it is not
@@ -43,7 +47,8 @@ impl TokenCounter for Tiktoken {
             return 1;
         }
         let next = |rest: &str| piece_bytes(rest, PIECE_BYTES_MAX, RUN_BYTES_MAX);
-        count_in_pieces(self.encoding, text, next)
+        let table = table(self.encoding);
+        sum_of_pieces(text, next, |piece| table.count(piece))
     }
 }
 
@@ -67,24 +72,88 @@ impl TokenCounter for EarlierTiktoken {
     }
 
     fn count(&self, text: &str) -> u64 {
-        count_in_pieces(self.encoding, text, earlier_piece_bytes)
+        let table = published(self.encoding);
+        let count = |piece: &str| table.encode_ordinary(piece).len() as u64;
+        sum_of_pieces(text, earlier_piece_bytes, count)
     }
 }
 
-fn table(encoding: Encoding) -> &'static CoreBPE {
+/// How an encoding splits a text into pieces, and the tokens of the pieces.
+struct Table {
+    /// Matches the first piece of a text, unless it is of blanks only.
+    piece: Regex,
+    vocabulary: Vocabulary,
+}
+
+/// Patterns of a text's first piece, from OpenAI's tiktoken (`openai_public.py`): words, up to
+/// three digits, punctuation, and blanks to a line end. Other blanks are a piece by [`blanks`].
+const O200K_PIECES: &str = concat!(
+    r"^(?:[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+)",
+);
+const CL100K_PIECES: &str = concat!(
+    r"^(?:'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]+)",
+);
+
+impl Table {
+    fn of(pieces: &str, file: &'static [u8]) -> Self {
+        let piece = Regex::new(pieces).expect("the pattern is a constant");
+        Self { piece, vocabulary: Vocabulary::read(file) }
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        let (mut rest, mut tokens) = (text, 0);
+        while !rest.is_empty() {
+            let end = self.piece.find(rest).map_or_else(|| blanks(rest), |found| found.end());
+            let (piece, tail) = rest.split_at(rest.ceil_char_boundary(end.max(1)));
+            tokens += self.vocabulary.count(piece.as_bytes());
+            rest = tail;
+        }
+        tokens
+    }
+}
+
+/// Returns the length of the piece of blanks with which a text begins: all of them at the end of
+/// the text, and otherwise all but the last one, which belongs to the next piece.
+fn blanks(text: &str) -> usize {
+    let after = text.trim_start();
+    let run = &text[..text.len() - after.len()];
+    match run.char_indices().next_back() {
+        Some((last, _)) if last > 0 && !after.is_empty() => last,
+        _ => run.len(),
+    }
+}
+
+fn table(encoding: Encoding) -> &'static Table {
+    static O200K: LazyLock<Table> =
+        LazyLock::new(|| Table::of(O200K_PIECES, include_bytes!("o200k_base.tokens")));
+    static CL100K: LazyLock<Table> =
+        LazyLock::new(|| Table::of(CL100K_PIECES, include_bytes!("cl100k_base.tokens")));
+    match encoding {
+        Encoding::O200kBase => &O200K,
+        Encoding::Cl100kBase => &CL100K,
+    }
+}
+
+/// Returns the tables of tiktoken-rs.
+fn published(encoding: Encoding) -> &'static CoreBPE {
     match encoding {
         Encoding::O200kBase => tiktoken_rs::o200k_base_singleton(),
         Encoding::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
     }
 }
 
-fn count_in_pieces(encoding: Encoding, text: &str, next: impl Fn(&str) -> usize) -> u64 {
-    let table = table(encoding);
+/// Adds up the tokens of the pieces of a text; `next` returns the length of the next piece.
+fn sum_of_pieces(text: &str, next: impl Fn(&str) -> usize, count: impl Fn(&str) -> u64) -> u64 {
     let mut rest = text;
     let mut tokens = 0;
     while !rest.is_empty() {
         let (piece, tail) = rest.split_at(next(rest));
-        tokens += table.encode_ordinary(piece).len() as u64;
+        tokens += count(piece);
         rest = tail;
     }
     tokens
@@ -164,7 +233,7 @@ mod tests {
     fn each_role_is_one_token() {
         for &encoding in Encoding::ALL {
             for role in ROLES {
-                assert_eq!(table(encoding).encode_ordinary(role).len(), 1, "{encoding} {role}");
+                assert_eq!(table(encoding).count(role), 1, "{encoding} {role}");
             }
         }
     }
@@ -176,9 +245,10 @@ mod tests {
         ) {
             let text: String = some.into_iter().map(|at| ALPHABET[at]).collect();
             for &encoding in Encoding::ALL {
-                let whole = table(encoding).encode_ordinary(&text).len() as u64;
+                let whole = published(encoding).encode_ordinary(&text).len() as u64;
                 let next = |rest: &str| piece_bytes(rest, usual, 1_000);
-                prop_assert_eq!(count_in_pieces(encoding, &text, next), whole, "{:?}", text);
+                let count = |piece: &str| table(encoding).count(piece);
+                prop_assert_eq!(sum_of_pieces(&text, next, count), whole, "{:?}", text);
             }
         }
     }
