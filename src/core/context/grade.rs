@@ -71,8 +71,8 @@ pub struct Grade {
     pub topic: f64,
     /// BM25 of the candidate relative to the sum of the words' weights.
     pub bm25: f64,
-    /// How far the candidate is ahead of the other results of its search of the archive; 0 for
-    /// another text.
+    /// How far the candidate is ahead of a usual result of its search of the archive, in standard
+    /// scores; negative if it is not ahead, 0 for another text.
     pub lead: f64,
     /// How near in meaning the candidate's best unit is, from 0 to 1; 0 without a model.
     pub meaning: f64,
@@ -231,6 +231,14 @@ mod tests {
 
     fn candidate(text: &str) -> Candidate {
         Candidate::given("d", text)
+    }
+
+    #[test]
+    fn of_two_equal_documents_the_one_ahead_in_its_search_has_the_better_grade() {
+        let led = |lead| Candidate { lead, ..candidate("The sloop has two sails.") };
+        let read = QuestionIntent::read("How many sails does the sloop have?");
+        let grades = graded(&read.sub_questions[0], &[led(Some(1.5)), led(None), led(Some(-0.5))]);
+        assert!(grades[0].grade > grades[1].grade && grades[1].grade > grades[2].grade);
     }
 
     #[test]

@@ -166,10 +166,7 @@ impl Pool {
             keep: Keep::default(),
         });
         let known = self.candidates[at].lead;
-        self.candidates[at].lead = match (known, lead) {
-            (Some(known), Some(lead)) => Some(known.max(lead)),
-            (known, lead) => known.or(lead),
-        };
+        self.candidates[at].lead = known.into_iter().chain(lead).reduce(f64::max);
     }
 
     /// Notes that a look found a candidate, and returns its index.

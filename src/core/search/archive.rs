@@ -312,7 +312,7 @@ fn z_sums(list: &[RankedChunk], metric: Metric) -> Vec<f64> {
 }
 
 /// Returns the z-scores of the values, which are all 0 if the values are equal.
-pub fn standard(values: Vec<f64>) -> Vec<f64> {
+pub(crate) fn standard(values: Vec<f64>) -> Vec<f64> {
     let middle = mean(values.iter().copied());
     let spread = mean(values.iter().map(|v| (v - middle).powi(2))).sqrt();
     values.into_iter().map(|v| if spread > 1e-12 { (v - middle) / spread } else { 0.0 }).collect()

@@ -18,7 +18,8 @@ mod recall;
 mod recall_near;
 mod stop_words;
 
-pub use archive::{Fusion, RankedChunk, ScoreParts, WordResult, WordRow, ranked, standard};
+pub(crate) use archive::standard;
+pub use archive::{Fusion, RankedChunk, ScoreParts, WordResult, WordRow, ranked};
 pub use archive_words::{WordQuery, words_of_question};
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
