@@ -240,6 +240,16 @@ mod tests {
 
     proptest! {
         #[test]
+        fn long_words_count_as_published(
+            word in "[aeinorst]{90,110}|[a-z]{97,400}|[a-zäß漢字]{60,300}",
+        ) {
+            for &encoding in Encoding::ALL {
+                let whole = published(encoding).encode_ordinary(&word).len() as u64;
+                prop_assert_eq!(table(encoding).count(&word), whole, "{:?}", word);
+            }
+        }
+
+        #[test]
         fn pieces_count_like_the_whole_wherever_they_are_cut(
             some in proptest::collection::vec(0..ALPHABET.len(), 1..120), usual in 4_usize..24,
         ) {
