@@ -8,7 +8,9 @@ use super::candidate::Candidate;
 use super::grade::{Grade, meaning};
 use super::intent::SubQuestion;
 use super::sentence::whole_sentences;
-use crate::search::{Likeness, PartScore, part_scores_of, turn_values, with_neighbours};
+use crate::search::{
+    Likeness, PartScore, near_known, part_scores_of, spread, standard, turn_values,
+};
 
 /// Maximum number of units that are compared with the parts of the question by meaning.
 const COMPARED_UNITS_MAX: usize = 64;
@@ -17,8 +19,14 @@ const COMPARED_UNITS_MAX: usize = 64;
 const COMPARED_BYTES_MAX: usize = 8 * 1024;
 /// Weight of the meaning in the value of a unit, beside the weights of its words.
 const MEANING: f64 = 3.0;
-/// Weight of the meaning in the value of a turn of a conversation, with the turns around it.
-const TALK_MEANING: f64 = 0.5;
+/// Weight of the meaning in the value of a turn of a conversation, in standard scores, and the
+/// weight of turns of unknown meaning around it. Chosen on the development half of QMSum.
+const TALK_MEANING: f64 = 0.8;
+const TALK_UNKNOWN: f64 = 1.0;
+/// Number of turns of a conversation of which one is compared by meaning, as it stands for the
+/// others, and the length in bytes up to which a turn is compared.
+const TALK_STEP: usize = 4;
+const TALK_BYTES_MAX: usize = 300;
 
 /// Length in bytes up to which a message is one unit, and the same for a context that fills a
 /// number of tokens, which has room for more messages if it shows the best sentence of each.
@@ -29,10 +37,12 @@ const TALK_SHARE_MIN: f64 = 0.6;
 /// Fewest lines of a conversation.
 const TALK_LINES_MIN: usize = 4;
 /// Length in bytes of the name of a speaker.
-const SPEAKER_BYTES_MAX: usize = 40;
+const SPEAKER_BYTES_MAX: usize = 80;
+/// Length in bytes of a title with its full stop, such as `Prof.`.
+const TITLE_BYTES_MAX: usize = 5;
 
 /// A part of a candidate that a context shows whole or not at all.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unit {
     /// Index of the candidate.
     pub candidate: usize,
@@ -42,6 +52,8 @@ pub struct Unit {
     pub value: f64,
     /// Index of the part of the question that the unit answers best.
     pub part: usize,
+    /// Whether it is a turn of a conversation in a document.
+    pub is_turn: bool,
 }
 
 /// The units of candidates, with their values for each part of the question.
@@ -74,7 +86,7 @@ impl Units {
             let (ranges, is_talk) = split(candidate, whole_max);
             for range in ranges {
                 texts.push(&candidate.text[range.clone()]);
-                units.push(Unit { candidate: at, range, value: 0.0, part: 0 });
+                units.push(Unit { candidate: at, range, value: 0.0, part: 0, is_turn: is_talk });
             }
             if is_talk {
                 talks.push(begin..units.len());
@@ -97,26 +109,30 @@ impl Units {
     }
 
     /// Returns the units that are worth a comparison by meaning: of each part of the question in
-    /// turn the most valuable ones, by their words and the grades of their candidates.
+    /// turn the most valuable ones, by their words and the grades of their candidates. Of a few
+    /// turns of a conversation, the longest one that is not too long is compared.
     pub fn to_compare(&self, grades: &[Vec<Grade>]) -> Vec<usize> {
+        let groups = self.groups();
         let ranked: Vec<Vec<usize>> = self
             .values
             .iter()
             .zip(grades)
             .map(|(values, grades)| {
                 let value = |at: usize| values[at] * grades[self.units[at].candidate].grade;
-                let mut order: Vec<usize> = (0..self.units.len()).collect();
-                order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
-                order
+                let of_group = |(unit, group): &(usize, Range<usize>)| {
+                    (group.clone().map(value).fold(f64::MIN, f64::max), *unit)
+                };
+                let mut order: Vec<(f64, usize)> = groups.iter().map(of_group).collect();
+                order.sort_by(|a, b| b.0.total_cmp(&a.0));
+                order.into_iter().map(|(_, unit)| unit).collect()
             })
             .collect();
         let mut seen = HashSet::new();
-        let turns =
-            (0..self.units.len()).flat_map(|place| ranked.iter().map(move |one| one[place]));
+        let turns = (0..groups.len()).flat_map(|place| ranked.iter().map(move |one| one[place]));
         let mut bytes = 0;
         // A long unit that does not fit must not keep out the shorter ones after it.
         let fits = |at: &usize| {
-            let length = self.units[*at].range.len();
+            let length = self.compared_bytes(*at);
             let fits = bytes + length <= COMPARED_BYTES_MAX;
             bytes += if fits { length } else { 0 };
             fits
@@ -124,10 +140,34 @@ impl Units {
         turns.filter(|at| seen.insert(*at)).filter(fits).take(COMPARED_UNITS_MAX).collect()
     }
 
-    /// Returns the text of a unit.
-    pub fn text<'a>(&self, candidates: &'a [Candidate], unit: usize) -> &'a str {
+    /// Returns the units that are compared, each with the units for which it stands.
+    fn groups(&self) -> Vec<(usize, Range<usize>)> {
+        let mut groups = Vec::new();
+        let mut at = 0;
+        for talk in self.talks.iter().cloned().chain([self.units.len()..self.units.len()]) {
+            groups.extend((at..talk.start).map(|unit| (unit, unit..unit + 1)));
+            for from in talk.clone().step_by(TALK_STEP) {
+                let group = from..(from + TALK_STEP).min(talk.end);
+                let length = |unit: &usize| self.units[*unit].range.len();
+                let whole = group.clone().filter(|unit| length(unit) <= TALK_BYTES_MAX);
+                let unit = whole.max_by_key(length).or(group.clone().min_by_key(length));
+                groups.extend(unit.map(|unit| (unit, group)));
+            }
+            at = talk.end;
+        }
+        groups
+    }
+
+    fn compared_bytes(&self, unit: usize) -> usize {
         let unit = &self.units[unit];
-        candidates[unit.candidate].text[unit.range.clone()].trim()
+        let length = unit.range.len();
+        if unit.is_turn { length.min(TALK_BYTES_MAX) } else { length }
+    }
+
+    /// Returns the part of a unit's text that is compared by meaning.
+    pub fn text<'a>(&self, candidates: &'a [Candidate], unit: usize) -> &'a str {
+        let text = &candidates[self.units[unit].candidate].text[self.units[unit].range.clone()];
+        text[..text.floor_char_boundary(self.compared_bytes(unit))].trim()
     }
 
     /// Notes how near in meaning units are to each part of the question, and grades their
@@ -164,11 +204,26 @@ impl Units {
         }
         let mut gains: Vec<f64> = own.iter().map(|value| MEANING * (value - least)).collect();
         for talk in &self.talks {
-            let around = with_neighbours(&own[talk.clone()]);
-            let around = around.iter().map(|value| TALK_MEANING * (value - least));
-            gains.splice(talk.clone(), around);
+            gains.splice(talk.clone(), self.talk_meanings(part, talk));
         }
         gains
+    }
+
+    /// Returns what each turn of a conversation gains by the meaning of the turns around it, as the
+    /// talk about a subject takes several turns.
+    fn talk_meanings(&self, part: usize, talk: &Range<usize>) -> Vec<f64> {
+        let (units, likeness) = (&self.compared.0, &self.compared.1[part]);
+        let compared = units.iter().zip(likeness).filter(|(unit, _)| talk.contains(unit));
+        let (units, known): (Vec<usize>, Vec<f64>) =
+            compared.map(|(unit, one)| (*unit, meaning(*one))).unzip();
+        let mut own = vec![None; talk.len()];
+        for (unit, score) in units.iter().zip(standard(known)) {
+            own[unit - talk.start] = Some(score);
+        }
+        let around = near_known(&own, TALK_UNKNOWN);
+        let least = around.iter().copied().fold(0.0, f64::min);
+        let weight = TALK_MEANING * spread(&self.values[part][talk.clone()]);
+        around.into_iter().map(|score| weight * (score - least)).collect()
     }
 
     /// Returns the units of candidates that may be shown, each with its value for the part of the
@@ -238,13 +293,20 @@ fn lines(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// Whether a line begins with the name of a speaker and a colon.
+/// Whether a line begins with the name of a speaker and a colon. A name may have titles, and more in
+/// brackets: `Hon. Ada Roe (Lisbon, Ind.)`.
 fn has_speaker(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(name, _)| {
-        !name.is_empty()
+        let own = name.split_once(" (").map_or(name, |(own, _)| own);
+        let is_title = |word: &str| {
+            word.len() <= TITLE_BYTES_MAX && word.starts_with(|c: char| c.is_uppercase())
+        };
+        let ends = |word: &str| word.ends_with('.') && !is_title(word);
+        !own.is_empty()
             && name.len() <= SPEAKER_BYTES_MAX
-            && name.starts_with(|c: char| c.is_alphabetic() || c == '[')
-            && !name.contains(['.', '?', '!', ','])
+            && own.starts_with(|c: char| c.is_alphabetic() || c == '[')
+            && !own.contains(['?', '!', ','])
+            && !own.split(' ').any(ends)
     })
 }
 
@@ -261,6 +323,16 @@ mod tests {
     fn a_document_is_split_into_sentences_and_a_talk_into_turns() {
         let prose = given("The sloop is old. It has two sails. Dogs: none.");
         assert_eq!(split(&prose, 0).0.len(), 3);
+        for (line, is_said) in [
+            ("Ada: The sloop?", true),
+            ("Hon. Ada Roe (Lisbon, Ind.): The sloop?", true),
+            ("[Ada]: Hm.", true),
+            ("The sloop is old. Note: it leaks.", false),
+            ("Sails, masts and oars: all are old.", false),
+            ("Why? Because: it leaks.", false),
+        ] {
+            assert_eq!(has_speaker(line), is_said, "{line}");
+        }
         let initials = given("It is Dr. Roe's. The gallery of R. K. Roe opened. We met in May.");
         assert_eq!(split(&initials, 0).0.len(), 3);
         let talk = "Ada: The sloop?\nBea: It is old.\nAda: Hm.\n\nBea: Yes.\n";

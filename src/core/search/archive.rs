@@ -311,10 +311,16 @@ fn z_sums(list: &[RankedChunk], metric: Metric) -> Vec<f64> {
     words.into_iter().zip(near).map(sum).collect()
 }
 
+/// Returns the standard deviation of the values.
+pub(crate) fn spread(values: &[f64]) -> f64 {
+    let middle = mean(values.iter().copied());
+    mean(values.iter().map(|value| (value - middle).powi(2))).sqrt()
+}
+
 /// Returns the z-scores of the values, which are all 0 if the values are equal.
 pub(crate) fn standard(values: Vec<f64>) -> Vec<f64> {
     let middle = mean(values.iter().copied());
-    let spread = mean(values.iter().map(|v| (v - middle).powi(2))).sqrt();
+    let spread = spread(&values);
     values.into_iter().map(|v| if spread > 1e-12 { (v - middle) / spread } else { 0.0 }).collect()
 }
 

@@ -18,8 +18,8 @@ mod recall;
 mod recall_near;
 mod stop_words;
 
-pub(crate) use archive::standard;
 pub use archive::{Fusion, RankedChunk, ScoreParts, WordResult, WordRow, ranked};
+pub(crate) use archive::{spread, standard};
 pub use archive_words::{WordQuery, words_of_question};
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
@@ -34,7 +34,7 @@ pub use passage::passages;
 pub(crate) use query::phrases_of;
 pub use query::{RecallFilter, RecallMode, RecallQuery, RecallSettings, thousandths};
 pub(crate) use rank::{
-    PartScore, content_words, part_scores, part_scores_of, turn_values, with_neighbours,
+    PartScore, content_words, near_known, part_scores, part_scores_of, telling_words, turn_values,
     word_values, words_held,
 };
 pub use rank::{RecallEntry, day_of, held_words, part_names, related_words, relevance};

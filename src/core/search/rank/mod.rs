@@ -23,10 +23,10 @@ pub(super) use equal::repeated;
 pub(super) use formula::PARTS;
 pub use formula::{part_names, relevance};
 pub(crate) use parts::{
-    PartScore, part_scores, part_scores_of, turn_values, with_neighbours, word_values,
+    PartScore, near_known, part_scores, part_scores_of, turn_values, word_values,
 };
-pub(crate) use question::content_words;
 pub(super) use question::without_names;
+pub(crate) use question::{content_words, telling_words};
 pub(crate) use related::words_held;
 pub(super) use related::{AskedWord, TextWord};
 pub use related::{held_words, related_words};

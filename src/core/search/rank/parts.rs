@@ -185,17 +185,26 @@ pub(crate) fn turn_values(
 }
 
 /// Returns for each turn of a conversation the mean of the values around it, the nearer the more.
-pub(crate) fn with_neighbours(own: &[f64]) -> Vec<f64> {
+fn with_neighbours(own: &[f64]) -> Vec<f64> {
+    let own: Vec<Option<f64>> = own.iter().copied().map(Some).collect();
+    near_known(&own, 0.0)
+}
+
+/// Returns for each turn of a conversation the mean of the known values around it, the nearer the
+/// more, and of a value 0 with the weight `unknown`.
+pub(crate) fn near_known(own: &[Option<f64>], unknown: f64) -> Vec<f64> {
     let value = |at: usize| {
         let from = at.saturating_sub(TALK_REACH);
         let to = (at + TALK_REACH + 1).min(own.len());
-        let (mut sum, mut all) = (0.0, 0.0);
+        let (mut sum, mut all) = (0.0, unknown);
         for (other, value) in own.iter().enumerate().take(to).skip(from) {
-            let weight = (-TALK_DECAY * other.abs_diff(at) as f64).exp();
-            sum += weight * value;
-            all += weight;
+            if let Some(value) = value {
+                let weight = (-TALK_DECAY * other.abs_diff(at) as f64).exp();
+                sum += weight * value;
+                all += weight;
+            }
         }
-        sum / all
+        if all > 0.0 { sum / all } else { 0.0 }
     };
     (0..own.len()).map(value).collect()
 }

@@ -97,6 +97,14 @@ pub(crate) fn content_words(query: &str) -> Vec<String> {
     words
 }
 
+/// Returns the words of a text in lower case, without function words and single characters.
+pub(crate) fn telling_words(text: &str) -> Vec<String> {
+    let lists = [StopWords::Archive, StopWords::Recall, StopWords::Summary];
+    let is_usual = |word: &str| lists.iter().any(|list| list.contains(word));
+    let words = base_words(text).into_iter();
+    words.filter(|word| word.chars().nth(1).is_some() && !is_usual(word)).collect()
+}
+
 /// Returns a text without the names of the given speakers; a text that consists of names only is
 /// unchanged.
 pub(crate) fn without_names<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> String {
