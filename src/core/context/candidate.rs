@@ -23,9 +23,9 @@ pub struct Candidate {
     pub speaker: Option<String>,
     /// Rank in each look that found it, from 0, with the number of the look.
     pub ranks: Vec<(usize, usize)>,
-    /// How far a search of the archive ranks it ahead of a usual result, in standard scores of the
-    /// search; the largest of several searches. Negative for a result that is not ahead, `None`
-    /// without such a search.
+    /// How far a search ranks it ahead of a usual result, in standard scores of the search; the
+    /// largest of several searches. Negative for a result that is not ahead, `None` without such a
+    /// search.
     pub lead: Option<f64>,
     /// How far in front the looks found it: the sum of a share of 1 for the first place of a look.
     pub found: f64,

@@ -12,6 +12,12 @@ use super::condense::Unit;
 const SMALL_TOKENS: f64 = 512.0;
 const DEPTH_MIN: f64 = 0.3;
 const DEPTH_MAX: f64 = 0.7;
+/// Weights of a text's lead in its search, in a small context: for all of its units, and for the
+/// units after its best one, as a text that is far ahead is shown more fully.
+const LEAD: f64 = 0.2;
+const LEAD_DEPTH: f64 = 1.0;
+/// Bounds of a lead that counts.
+const LEADS: (f64, f64) = (-1.0, 3.0);
 /// Smallest share of the most valuable unit that a text counts with.
 const WORDS_MIN: f64 = 0.01;
 /// How much a long unit is worth less than a short one: the exponent of its length.
@@ -27,7 +33,8 @@ const OWN_WORDS: f64 = 0.6;
 /// tokens to fill. The constants were chosen on the development halves of LoCoMo, BEAM and BFCL
 /// memory.
 pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64) {
-    let depth = (SMALL_TOKENS / tokens_max.max(1) as f64).clamp(DEPTH_MIN, DEPTH_MAX);
+    let small = (SMALL_TOKENS / tokens_max.max(1) as f64).min(1.0);
+    let depth = small.clamp(DEPTH_MIN, DEPTH_MAX);
     let found = |unit: &Unit| candidates[unit.candidate].found;
     let mut order: Vec<usize> = (0..units.len()).filter(|at| found(&units[*at]) > 0.0).collect();
     order.sort_by(|a, b| units[*b].value.total_cmp(&units[*a].value));
@@ -40,11 +47,15 @@ pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64) {
     for at in order {
         let unit = &mut units[at];
         let (best, before) = seen.entry(unit.candidate).or_insert((unit.value, 0));
-        let within = if *best > 0.0 { unit.value / *best } else { 1.0 } * depth.powi(*before);
+        let lead = candidates[unit.candidate].lead.unwrap_or_default().clamp(LEADS.0, LEADS.1);
+        let lead = small * small * lead;
+        let further = 1.0 - (1.0 - depth) * (-LEAD_DEPTH * lead.max(0.0)).exp();
+        let within = if *best > 0.0 { unit.value / *best } else { 1.0 } * further.powi(*before);
         let words = (*best / most).max(WORDS_MIN).powf(depth);
         let length = (unit.range.len().max(1) as f64 / LENGTH_USUAL).powf(-LENGTH);
         let told = if candidates[unit.candidate].is_own() { OWN_WORDS } else { 1.0 };
-        unit.value = most * found(unit) / first * within * words * length * told;
+        let led = (LEAD * lead).exp();
+        unit.value = most * found(unit) / first * led * within * words * length * told;
         *before += 1;
     }
 }
@@ -58,8 +69,13 @@ mod tests {
     fn valued(values: [(usize, f64); 4]) -> Vec<f64> {
         let found = |found: f64| Candidate { found, ..Candidate::given("d", "") };
         let candidates = [found(1.0), found(0.5), found(0.0)];
-        let unit =
-            |(candidate, value): (usize, f64)| Unit { candidate, range: 0..100, value, part: 0 };
+        let unit = |(candidate, value): (usize, f64)| Unit {
+            candidate,
+            range: 0..100,
+            value,
+            part: 0,
+            is_turn: false,
+        };
         let mut units: Vec<Unit> = values.into_iter().map(unit).collect();
         by_place(&mut units, &candidates, 1_024);
         units.into_iter().map(|unit| unit.value).collect()
@@ -71,6 +87,28 @@ mod tests {
         assert_eq!(values[1], 2.0, "the most valuable unit keeps its value");
         assert!(values[2] < values[1] && values[2] > values[0], "{values:?}");
         assert_eq!(values[3], 1.5, "a given document keeps its value");
+    }
+
+    #[test]
+    fn a_small_context_shows_more_of_a_text_that_is_ahead_in_its_search() {
+        let of = |lead, tokens_max| {
+            let led = Candidate { lead, found: 1.0, ..Candidate::given("d", "") };
+            let all = [led, Candidate { found: 0.9, ..Candidate::given("e", "") }];
+            let unit = |candidate, value| Unit {
+                candidate,
+                range: 0..100,
+                value,
+                part: 0,
+                is_turn: false,
+            };
+            let mut units = [unit(0, 2.0), unit(0, 1.5), unit(1, 1.5)];
+            by_place(&mut units, &all, tokens_max);
+            units.map(|unit| unit.value)
+        };
+        let (plain, ahead, large) = (of(None, 512), of(Some(2.0), 512), of(Some(2.0), 65_536));
+        assert!(plain[1] < plain[2], "{plain:?}");
+        assert!(ahead[1] > ahead[2] && ahead[1] < ahead[0], "{ahead:?}");
+        assert!(large[1] < large[2], "{large:?}");
     }
 
     #[test]

@@ -91,11 +91,13 @@ impl Pool {
     pub fn add(&mut self, look: usize, found: &LookFound, shown: &MessageView<'_>) {
         match found {
             LookFound::Recall(hits, messages) => {
+                let leads = leads(hits.iter().map(|hit| hit.parts.map(|_| hit.score)));
                 for (rank, hit) in hits.iter().enumerate() {
                     let message = messages.iter().find(|message| message.key == hit.id);
                     let Some(message) = message else { continue };
                     if shown.question_seq != Some(message.seq) {
-                        self.add_message(look, rank, hit, message, shown);
+                        let lead = leads.get(rank).copied();
+                        self.add_message((look, rank), (hit, message), lead, shown);
                     }
                 }
             }
@@ -116,10 +118,9 @@ impl Pool {
 
     fn add_message(
         &mut self,
-        look: usize,
-        rank: usize,
-        hit: &RecallHit,
-        message: &Message,
+        rank: (usize, usize),
+        (hit, message): (&RecallHit, &Message),
+        lead: Option<f64>,
         shown: &MessageView<'_>,
     ) {
         let place = focused(&message.content, hit.passage.as_ref());
@@ -127,7 +128,7 @@ impl Pool {
         let is_queued = message.kind.queued() && message.seq >= shown.head_seq;
         let fate = (shown.barred)(message).or(is_queued.then_some(Fate::InWindow));
         let (time, speaker) = (shown.of)(message);
-        self.note(key, (look, rank), || Candidate {
+        self.note(key, rank, lead, || Candidate {
             origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
             text: message.content[place.clone()].to_owned(),
             start: place.start,
@@ -148,7 +149,7 @@ impl Pool {
             (false, false) => Some(Fate::Tainted),
             (false, true) => None,
         };
-        let at = self.note(format!("p {}", passage.key), rank, || Candidate {
+        self.note(format!("p {}", passage.key), rank, lead, || Candidate {
             origin: Origin::Archive {
                 doc_id: passage.doc_id.clone(),
                 chunk_id: passage.chunk_id.clone(),
@@ -165,17 +166,16 @@ impl Pool {
             fate,
             keep: Keep::default(),
         });
-        let known = self.candidates[at].lead;
-        self.candidates[at].lead = known.into_iter().chain(lead).reduce(f64::max);
     }
 
-    /// Notes that a look found a candidate, and returns its index.
+    /// Notes that a look found a candidate.
     fn note(
         &mut self,
         key: String,
         rank: (usize, usize),
+        lead: Option<f64>,
         make: impl FnOnce() -> Candidate,
-    ) -> usize {
+    ) {
         let next = self.candidates.len();
         let at = *self.places.entry(key).or_insert(next);
         if at == next {
@@ -183,9 +183,10 @@ impl Pool {
         }
         let (look, place) = rank;
         let weight = if look < self.first_looks { 1.0 } else { FURTHER_WEIGHT };
-        self.candidates[at].found += weight / (1.0 + place as f64 / HALF_PLACE);
-        self.candidates[at].ranks.push(rank);
-        at
+        let candidate = &mut self.candidates[at];
+        candidate.found += weight / (1.0 + place as f64 / HALF_PLACE);
+        candidate.ranks.push(rank);
+        candidate.lead = candidate.lead.into_iter().chain(lead).reduce(f64::max);
     }
 }
 

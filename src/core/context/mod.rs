@@ -12,6 +12,7 @@ mod bridge;
 mod candidate;
 mod check;
 mod condense;
+mod cut;
 mod extract;
 mod fill;
 mod grade;

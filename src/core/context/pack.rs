@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use super::candidate::Candidate;
 use super::condense::Unit;
+use super::cut::cut;
 use super::intent::SubQuestion;
 use super::keep::of_each_given;
 use crate::memory::TokenCounter;
 use crate::memory::pack::{Fate, Origin, Piece, head as head_of, quoted, seq_name};
-use crate::search::{Order, word_values};
+use crate::search::Order;
 
 /// Tokens from which a context has headings and says what it is.
 const FRAMED_TOKENS_MIN: u64 = 256;
@@ -22,12 +23,12 @@ const GAP_TOKENS: u64 = 2;
 /// Fewest tokens that are filled with a part of a unit, and the maximum number of such parts.
 const CUT_TOKENS_MIN: u64 = 5;
 const CUTS_MAX: usize = 3;
+/// Number of units among which a whole one is looked for instead of a part.
+const NEXT_MAX: usize = 64;
 /// Maximum number of choices, if a context becomes too long or leaves tokens.
 const CHOICES_MAX: usize = 4;
 /// Tokens that a context may leave.
 const LEFT_MIN: u64 = 24;
-/// Value of any word in a part of a unit, relative to the words of the question.
-const FILL_VALUE: f64 = 0.01;
 /// Each given document has a unit as long as the tokens used, times this number, are at most all.
 const KEPT_SHARE: u64 = 2;
 /// Text between two units that are not neighbours.
@@ -214,33 +215,51 @@ fn chosen(
     let mut cuts = 0;
     let mut taken: Vec<&Unit> = Vec::new();
     let kept = kept.into_iter().map(|unit| (unit, true));
-    let first = first.into_iter().map(|unit| (unit, false)).chain(kept);
-    for (unit, is_kept) in first.chain(rest.into_iter().map(|unit| (unit, false))) {
+    let queue: Vec<(&Unit, bool)> = first
+        .into_iter()
+        .map(|unit| (unit, false))
+        .chain(kept)
+        .chain(rest.into_iter().map(|unit| (unit, false)))
+        .collect();
+    let text_tokens =
+        |unit: &Unit| counter.count(candidates[unit.candidate].text[unit.range.clone()].trim());
+    for (place, (unit, is_kept)) in queue.iter().copied().enumerate() {
         let is_shown = is_kept && begun.contains(&unit.candidate);
         let competes = is_kept && used * KEPT_SHARE > tokens_max;
         if is_shown || competes || taken.iter().any(|one| std::ptr::eq(*one, unit)) {
             continue;
         }
         taken.push(unit);
-        let candidate = &candidates[unit.candidate];
-        let text = counter.count(candidate.text[unit.range.clone()].trim());
-        let around = match begun.contains(&unit.candidate) {
+        let around_of = |unit: &Unit| match begun.contains(&unit.candidate) {
             true => GAP_TOKENS,
             false => {
+                let candidate = &candidates[unit.candidate];
                 let names_day = !candidate.is_said() || !days.contains(&candidate.time.as_deref());
                 counter.count(&head(candidate, limits, names_day)) + u64::from(!begun.is_empty())
             }
         };
-        let cost = text + around;
-        if used + cost <= tokens_max {
-            used += cost;
+        let (candidate, text, around) =
+            (&candidates[unit.candidate], text_tokens(unit), around_of(unit));
+        if used + text + around <= tokens_max {
+            used += text + around;
             begun.push(unit.candidate);
             days.insert(candidate.time.as_deref());
             chosen.push(unit.clone());
             continue;
         }
         let left = tokens_max.saturating_sub(used + around);
-        if left >= CUT_TOKENS_MIN && cuts < CUTS_MAX {
+        if left < CUT_TOKENS_MIN || cuts == CUTS_MAX {
+            continue;
+        }
+        // What is said reads better whole, if another unit is worth as much as the part.
+        let fits = |next: &&(&Unit, bool)| {
+            let is_new = !taken.iter().any(|one| std::ptr::eq(*one, next.0));
+            is_new && used + text_tokens(next.0) + around_of(next.0) <= tokens_max
+        };
+        let next = || queue[place + 1..].iter().take(NEXT_MAX).find(fits);
+        let part_value = unit.value * left as f64 / text as f64;
+        let is_said = unit.is_turn || candidate.is_said();
+        if !is_said || next().is_none_or(|(next, _)| next.value < part_value) {
             cuts += 1;
             let text = &candidate.text[unit.range.clone()];
             let part = cut(&questions[unit.part].text, text, left, counter);
@@ -252,36 +271,6 @@ fn chosen(
         }
     }
     chosen
-}
-
-/// Returns the byte range of the most valuable words in a row that have at most `tokens_max`
-/// tokens.
-fn cut(question: &str, text: &str, tokens_max: u64, counter: &dyn TokenCounter) -> Range<usize> {
-    let words = word_values(question, text);
-    // Most tokens of English begin with the space before a word.
-    let begin_of = |at: usize| at.checked_sub(1).map_or(0, |before| words[before].0.end);
-    let end_of = |at: usize| match words.get(at + 1) {
-        None => text.trim_end().len(),
-        Some(_) => words[at].0.end,
-    };
-    let cost = |at: usize| counter.count(&text[begin_of(at)..end_of(at)]);
-    let costs: Vec<u64> = (0..words.len()).map(cost).collect();
-    let (mut best, mut most) = (0..0, f64::MIN);
-    let (mut from, mut cost, mut value) = (0, 0, 0.0);
-    for to in 0..words.len() {
-        cost += costs[to];
-        value += words[to].1 + FILL_VALUE;
-        while cost > tokens_max && from <= to {
-            cost -= costs[from];
-            value -= words[from].1 + FILL_VALUE;
-            from += 1;
-        }
-        if from <= to && value > most {
-            most = value;
-            best = words[from].0.start..end_of(to);
-        }
-    }
-    best
 }
 
 /// Returns the beginning of a candidate's line. The lines of one day name it once.
@@ -545,7 +534,7 @@ mod tests {
             candidate,
             range: 0..texts[candidate].2.len(),
             value: 4.0 - candidate as f64 / 10.0,
-            part: 0,
+            ..Unit::default()
         };
         let units: Vec<Unit> = (0..texts.len()).map(unit).collect();
         let first = Unit { value: 9.0, ..unit(3) };
