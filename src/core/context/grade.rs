@@ -74,6 +74,9 @@ pub struct Grade {
     /// How far the candidate is ahead of a usual result of its search of the archive, in standard
     /// scores; negative if it is not ahead, 0 for another text.
     pub lead: f64,
+    /// How much a given document says that other given documents say, from 0 to 1; 0 for another
+    /// text.
+    pub agreement: f64,
     /// How near in meaning the candidate's best unit is, from 0 to 1; 0 without a model.
     pub meaning: f64,
     /// What a cross-encoder or a model says, from 0 to 1.
@@ -167,7 +170,8 @@ fn grades_of(part: &SubQuestion, candidates: &[Candidate], scores: &[PartScore])
     let grade = |(at, score): (usize, &PartScore)| {
         let rank = if most > 0.0 { fused[at] / most } else { 0.5 };
         let weights = if candidates[at].is_said() { &SAID } else { &WRITTEN };
-        let lead = candidates[at].lead.unwrap_or_default();
+        // The search of messages compares their words and times, which a grade does, too.
+        let lead = candidates[at].lead.filter(|_| !candidates[at].is_said()).unwrap_or_default();
         grade_of(score, weights, named(part, &candidates[at]), (rank, lead))
     };
     scores.iter().enumerate().map(grade).collect()
@@ -202,6 +206,7 @@ fn grade_of(
         topic: score.topic,
         bm25: score.bm25,
         lead,
+        agreement: 0.0,
         meaning: 0.0,
         model: None,
     }

@@ -8,6 +8,7 @@
 //!
 //! Every step is a pure function except gather and compare, which the executor does.
 
+mod agree;
 mod bridge;
 mod candidate;
 mod check;
@@ -29,6 +30,7 @@ mod sentence;
 mod steps;
 mod verdict;
 
+pub use agree::agree;
 pub use bridge::{Bridge, apart, bridges, is_identifier};
 pub use candidate::Candidate;
 pub use check::{WindowText, answered, answered_better, keep_statements};

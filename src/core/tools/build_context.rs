@@ -13,8 +13,8 @@ use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
     BuildVerdict, Candidate, Grade, Keep, PackLimits, QuestionIntent, Steps, SubQuestion, Task,
-    Units, WindowText, answered, asks_for_order, by_place, is_english, judge_build, link, pack,
-    route,
+    Units, WindowText, agree, answered, asks_for_order, by_place, is_english, judge_build, link,
+    pack, route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -263,7 +263,11 @@ impl BuildContext {
         let sure = if is_given { all.clone() } else { held(&gathered) };
         let is_held = !sure.is_empty();
         let kept = if self.fills() { all } else { sure };
-        link(&gathered.candidates, &mut gathered.grades);
+        if is_given {
+            agree(question, &gathered.candidates, &mut gathered.grades);
+        } else {
+            link(&gathered.candidates, &mut gathered.grades);
+        }
         let knows = is_held || !is_open || gathered.knows();
         let has_before = queue.iter().any(|message| {
             question_seq != Some(message.seq)

@@ -17,7 +17,7 @@ use crate::trust::TaintReport;
 /// Number of candidates that were left out that an answer with `explain` names.
 const LEFT_OUT_MAX: usize = 40;
 /// Steps into which a grade is rounded in an answer.
-const GRADE_UNITS: f64 = 1_000.0;
+const GRADE_UNITS: f64 = 100_000.0;
 
 /// Returns the content of the context's pack.
 pub(super) fn content_of(
