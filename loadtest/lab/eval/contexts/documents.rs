@@ -26,6 +26,8 @@ const MEETING_TOKENS: [(&str, u64); 3] = [("1024", 1_024), ("2048", 2_048), ("40
 /// Number of turns on each side of a turn whose scores count in the score of the turn, for the
 /// usual methods.
 const TURNS_AROUND: usize = 5;
+/// Share of the good documents that stay if irrelevant ones are dropped by their grades.
+const KEPT_SHARE: f64 = 0.95;
 /// Tokens that suffice for all documents of a question.
 const ALL_TOKENS: u64 = 60_000;
 
@@ -112,11 +114,19 @@ impl Meeting {
         Meeting { text, turns, costs }
     }
 
-    /// Returns the share of the tokens of the relevant turns that are in the shown turns.
-    fn share(&self, gold: &[usize], is_shown: impl Fn(usize) -> bool) -> f64 {
+    /// Returns the tokens of a turn that the spans have.
+    fn shown(&self, at: usize, spans: &[Range<usize>], counter: &Tiktoken) -> u64 {
+        let turn = &self.turns[at];
+        let parts = spans.iter().map(|span| turn.start.max(span.start)..turn.end.min(span.end));
+        let parts = parts.filter(|part| part.start < part.end);
+        parts.map(|part| counter.count(&self.text[part])).sum::<u64>().min(self.costs[at])
+    }
+
+    /// Returns the share of the tokens of the relevant turns that are shown, by the shown tokens of
+    /// each turn.
+    fn share(&self, gold: &[usize], shown: impl Fn(usize) -> u64) -> f64 {
         let all: u64 = gold.iter().map(|at| self.costs[*at]).sum();
-        let found = gold.iter().filter(|at| is_shown(**at)).map(|at| self.costs[*at]);
-        found.sum::<u64>() as f64 / all.max(1) as f64
+        gold.iter().map(|at| shown(*at)).sum::<u64>() as f64 / all.max(1) as f64
     }
 }
 
@@ -146,11 +156,7 @@ pub(super) async fn meetings(
                 let body = json!({"question": asked["query"],
                     "documents": [{"text": meeting.text}], "tokens_max": tokens_max});
                 let spans = spans(&caller.build_context(&body).await?);
-                let is_shown = |at: usize| {
-                    let turn = &meeting.turns[at];
-                    spans.iter().any(|span| span.start <= turn.start && turn.end <= span.end)
-                };
-                figures.note(name, meeting.share(gold, is_shown));
+                figures.note(name, meeting.share(gold, |at| meeting.shown(at, &spans, &counter)));
             }
         }
         if !arms.own().is_empty() {
@@ -163,7 +169,11 @@ pub(super) async fn meetings(
                     let order = best_first(&windowed(&pool.scores(arm, at), TURNS_AROUND));
                     for (name, tokens_max) in MEETING_TOKENS {
                         let taken = packed(&order, &meeting.costs, tokens_max);
-                        let share = meeting.share(gold, |at| taken.binary_search(&at).is_ok());
+                        let cost = |at: usize| match taken.binary_search(&at) {
+                            Ok(_) => meeting.costs[at],
+                            Err(_) => 0,
+                        };
+                        let share = meeting.share(gold, cost);
                         figures.note_of(Some(arm), name, share);
                     }
                 }
@@ -240,8 +250,20 @@ pub(super) async fn noise(
         for area in areas(good, bad) {
             figures.note_of(*arm, "AUC", area);
         }
+        let least = kept_from(good);
+        for grade in bad {
+            figures.note_of(*arm, "noise dropped, 95 % of the others kept", flag(*grade < least));
+        }
     }
     Ok(figures)
+}
+
+/// Returns the grade from which [`KEPT_SHARE`] of the documents stay.
+fn kept_from(grades: &[f64]) -> f64 {
+    let mut sorted = grades.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = ((1.0 - KEPT_SHARE) * sorted.len() as f64) as usize;
+    sorted.get(at).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -257,6 +279,13 @@ mod tests {
     }
 
     #[test]
+    fn nearly_all_good_documents_stay() {
+        let grades: Vec<f64> = (0..40).rev().map(f64::from).collect();
+        assert_eq!(kept_from(&grades), 2.0);
+        assert_eq!(kept_from(&[]), 0.0);
+    }
+
+    #[test]
     fn turns_of_spans_are_counted_once_and_within_the_meeting() {
         let spans = json!([["1", "2"], ["2", "9"], ["x", "1"]]);
         assert_eq!(relevant(&spans, 4), [1, 2, 3]);
@@ -264,8 +293,12 @@ mod tests {
             {"speaker": "B", "content": "three"}]});
         let meeting = Meeting::of(&row, &Tiktoken::new(Encoding::default()));
         assert_eq!(meeting.text, "A: one two\nB: three\n");
-        assert_eq!(meeting.share(&[0, 1], |_| true), 1.0);
-        assert!(meeting.share(&[0, 1], |at| at == 0) > 0.4);
-        assert_eq!(meeting.share(&[], |_| true), 0.0);
+        let counter = Tiktoken::new(Encoding::default());
+        let share = |spans: &[Range<usize>]| {
+            meeting.share(&[0, 1], |at| meeting.shown(at, spans, &counter))
+        };
+        assert_eq!((share(&[0..19]), share(&[0..10, 10..19]), share(&[])), (1.0, 1.0, 0.0));
+        assert!(share(&[0..10]) > 0.4 && share(&[0..6]) < share(&[0..10]));
+        assert_eq!(meeting.share(&[], |_| 1), 0.0);
     }
 }
