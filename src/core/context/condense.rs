@@ -110,7 +110,7 @@ impl Units {
 
     /// Returns the units that are worth a comparison by meaning: of each part of the question in
     /// turn the most valuable ones, by their words and the grades of their candidates. Of a few
-    /// turns of a conversation, the longest one that is not too long is compared.
+    /// turns of a conversation, the longest of a bounded length is compared.
     pub fn to_compare(&self, grades: &[Vec<Grade>]) -> Vec<usize> {
         let groups = self.groups();
         let ranked: Vec<Vec<usize>> = self
@@ -144,7 +144,8 @@ impl Units {
     fn groups(&self) -> Vec<(usize, Range<usize>)> {
         let mut groups = Vec::new();
         let mut at = 0;
-        for talk in self.talks.iter().cloned().chain([self.units.len()..self.units.len()]) {
+        let end = self.units.len()..self.units.len();
+        for talk in self.talks.iter().chain(std::iter::once(&end)) {
             groups.extend((at..talk.start).map(|unit| (unit, unit..unit + 1)));
             for from in talk.clone().step_by(TALK_STEP) {
                 let group = from..(from + TALK_STEP).min(talk.end);
@@ -293,8 +294,8 @@ fn lines(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// Whether a line begins with the name of a speaker and a colon. A name may have titles, and more in
-/// brackets: `Hon. Ada Roe (Lisbon, Ind.)`.
+/// Whether a line begins with the name of a speaker and a colon. A name may have titles, and more
+/// in brackets: `Hon. Ada Roe (Lisbon, Ind.)`.
 fn has_speaker(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(name, _)| {
         let own = name.split_once(" (").map_or(name, |(own, _)| own);

@@ -258,7 +258,7 @@ fn chosen(
         };
         let next = || queue[place + 1..].iter().take(NEXT_MAX).find(fits);
         let part_value = unit.value * left as f64 / text as f64;
-        let is_said = unit.is_turn || candidate.is_said();
+        let is_said = limits.fills && (unit.is_turn || candidate.is_said());
         if !is_said || next().is_none_or(|(next, _)| next.value < part_value) {
             cuts += 1;
             let text = &candidate.text[unit.range.clone()];

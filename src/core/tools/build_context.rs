@@ -263,9 +263,7 @@ impl BuildContext {
         let sure = if is_given { all.clone() } else { held(&gathered) };
         let is_held = !sure.is_empty();
         let kept = if self.fills() { all } else { sure };
-        if is_given {
-            agree(question, &gathered.candidates, &mut gathered.grades);
-        } else {
+        if !is_given {
             link(&gathered.candidates, &mut gathered.grades);
         }
         let knows = is_held || !is_open || gathered.knows();
@@ -278,7 +276,11 @@ impl BuildContext {
         if let Some(plan) = plan {
             (route, ask) = (plan.route, plan.ask);
         }
-        let told_grades = gathered.grades.clone();
+        let mut told_grades = gathered.grades.clone();
+        if is_given {
+            // Beside messages, documents that agree would take the tokens of the memory.
+            agree(question, &gathered.candidates, &mut told_grades);
+        }
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
         let has_room = self.ceiling(ctx) > 0;
         let degraded = degraded.or(models.degraded).or((!has_room).then_some(NO_ROOM));
