@@ -1,7 +1,7 @@
 //! Compares the given documents with each other: a document that says what the others say is more
 //! likely on the question than one that stands alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::candidate::Candidate;
 use super::grade::Grade;
@@ -17,8 +17,9 @@ const AHEAD: f64 = 1.0;
 /// Number of documents with which a standard score of BM25 counts half.
 const DOCUMENTS: f64 = 4.0;
 
-/// The weights of a document's words; the vector has the length 1.
-type WordWeights = HashMap<String, f64>;
+/// The weights of a document's words; the vector has the length 1. Sums are in the order of the
+/// words, so that the same documents have the same grades on every server.
+type WordWeights = BTreeMap<String, f64>;
 
 /// Raises or lowers the grades of given documents by their agreement with the other ones. Equal
 /// documents are no confirmation of each other. `grades` has for each part of the question the
@@ -72,7 +73,7 @@ fn agreements(question: &str, texts: &[&str]) -> Vec<f64> {
 }
 
 fn weighted(text: &str, asked: &HashSet<String>) -> WordWeights {
-    let mut counts: HashMap<String, f64> = HashMap::new();
+    let mut counts = WordWeights::new();
     for word in telling_words(text).into_iter().filter(|word| !asked.contains(word)) {
         *counts.entry(word).or_default() += 1.0;
     }

@@ -263,9 +263,8 @@ impl BuildContext {
         let sure = if is_given { all.clone() } else { held(&gathered) };
         let is_held = !sure.is_empty();
         let kept = if self.fills() { all } else { sure };
-        if !is_given {
-            link(&gathered.candidates, &mut gathered.grades);
-        }
+        let unlinked = is_given.then(|| gathered.grades.clone());
+        link(&gathered.candidates, &mut gathered.grades);
         let knows = is_held || !is_open || gathered.knows();
         let has_before = queue.iter().any(|message| {
             question_seq != Some(message.seq)
@@ -276,11 +275,9 @@ impl BuildContext {
         if let Some(plan) = plan {
             (route, ask) = (plan.route, plan.ask);
         }
-        let mut told_grades = gathered.grades.clone();
-        if is_given {
-            // Beside messages, documents that agree would take the tokens of the memory.
-            agree(question, &gathered.candidates, &mut told_grades);
-        }
+        let mut told_grades = unlinked.unwrap_or_else(|| gathered.grades.clone());
+        // Beside messages, documents that agree would take the tokens of the memory.
+        agree(question, &gathered.candidates, &mut told_grades);
         let Gathered { parts, mut candidates, grades, degraded } = gathered;
         let has_room = self.ceiling(ctx) > 0;
         let degraded = degraded.or(models.degraded).or((!has_room).then_some(NO_ROOM));
