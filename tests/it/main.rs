@@ -42,6 +42,7 @@ mod archival_crash;
 mod bad_input;
 mod built;
 mod built_bounds;
+mod built_requests;
 mod built_talk;
 mod captured;
 mod cells;

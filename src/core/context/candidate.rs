@@ -33,6 +33,9 @@ pub struct Candidate {
     pub fate: Option<Fate>,
     /// How long a context keeps it if not all texts fit.
     pub keep: Keep,
+    /// Byte ranges of the user's lasting requests in `text`, which a context shows although they
+    /// do not answer the question.
+    pub lasting: Vec<Range<usize>>,
 }
 
 impl Candidate {
@@ -50,6 +53,7 @@ impl Candidate {
             found: 0.0,
             fate: None,
             keep: Keep::Given,
+            lasting: Vec::new(),
         }
     }
 
@@ -61,6 +65,11 @@ impl Candidate {
     /// Whether the model said the text.
     pub fn is_own(&self) -> bool {
         self.is_said() && self.speaker.as_deref() == Some(Role::Assistant.text())
+    }
+
+    /// Whether a part of the text has a lasting request of the user.
+    pub fn has_lasting(&self, part: &Range<usize>) -> bool {
+        self.lasting.iter().any(|own| own.start < part.end && part.start < own.end)
     }
 
     /// Returns the place of a part of the text in the whole text.

@@ -54,6 +54,8 @@ pub struct Unit {
     pub part: usize,
     /// Whether it is a turn of a conversation in a document.
     pub is_turn: bool,
+    /// Whether it has a lasting request of the user.
+    pub is_lasting: bool,
 }
 
 /// The units of candidates, with their values for each part of the question.
@@ -86,7 +88,9 @@ impl Units {
             let (ranges, is_talk) = split(candidate, whole_max);
             for range in ranges {
                 texts.push(&candidate.text[range.clone()]);
-                units.push(Unit { candidate: at, range, value: 0.0, part: 0, is_turn: is_talk });
+                let is_lasting = candidate.has_lasting(&range);
+                let (value, part, is_turn) = (0.0, 0, is_talk);
+                units.push(Unit { candidate: at, range, value, part, is_turn, is_lasting });
             }
             if is_talk {
                 talks.push(begin..units.len());

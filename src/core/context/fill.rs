@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::candidate::Candidate;
 use super::condense::Unit;
+use super::intent::Breadth;
 
 /// Tokens of a small context, and the bounds of its depth. The depth says how much a further unit
 /// of a text is worth beside the unit before it, and how much the words of a text count beside its
@@ -20,21 +21,33 @@ const LEAD_DEPTH: f64 = 1.0;
 const LEADS: (f64, f64) = (-1.0, 3.0);
 /// Smallest share of the most valuable unit that a text counts with.
 const WORDS_MIN: f64 = 0.01;
-/// How much a long unit is worth less than a short one: the exponent of its length.
+/// Smallest depth for an order or an overview, which need something of many texts.
+const DEPTH_MIN_MANY: f64 = 0.1;
+/// How much a long unit is worth less than a short one: the exponent of its length. With 1, a unit
+/// is worth its value for each of its bytes.
 const LENGTH: f64 = 0.5;
+const LENGTH_MANY: f64 = 1.0;
 /// Length of a unit in bytes that changes no value.
 const LENGTH_USUAL: f64 = 100.0;
-/// Weight of what the model said itself, beside what it was told.
+/// Weight of what the model said itself, beside what it was told: for an answer, for the order in
+/// which the asker brought things up, and for an overview.
 const OWN_WORDS: f64 = 0.6;
+const OWN_WORDS_ORDER: f64 = 0.1;
+const OWN_WORDS_OVERVIEW: f64 = 1.0;
 
 /// Values the units of texts that looks found. The search orders texts by more than their words, so
 /// its order decides between texts, and the units' own values decide within a text. The most
 /// valuable unit keeps its value, beside units of given documents. `tokens_max` is the number of
 /// tokens to fill. The constants were chosen on the development halves of LoCoMo, BEAM and BFCL
 /// memory.
-pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64) {
+pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64, breadth: Breadth) {
+    let (own_words, depth_min, length_power) = match breadth {
+        Breadth::Answer => (OWN_WORDS, DEPTH_MIN, LENGTH),
+        Breadth::OrderOfAsker => (OWN_WORDS_ORDER, DEPTH_MIN_MANY, LENGTH_MANY),
+        Breadth::Overview => (OWN_WORDS_OVERVIEW, DEPTH_MIN_MANY, LENGTH_MANY),
+    };
     let small = (SMALL_TOKENS / tokens_max.max(1) as f64).min(1.0);
-    let depth = small.clamp(DEPTH_MIN, DEPTH_MAX);
+    let depth = small.clamp(depth_min, DEPTH_MAX);
     let found = |unit: &Unit| candidates[unit.candidate].found;
     let mut order: Vec<usize> = (0..units.len()).filter(|at| found(&units[*at]) > 0.0).collect();
     order.sort_by(|a, b| units[*b].value.total_cmp(&units[*a].value));
@@ -52,8 +65,8 @@ pub fn by_place(units: &mut [Unit], candidates: &[Candidate], tokens_max: u64) {
         let further = 1.0 - (1.0 - depth) * (-LEAD_DEPTH * lead.max(0.0)).exp();
         let within = if *best > 0.0 { unit.value / *best } else { 1.0 } * further.powi(*before);
         let words = (*best / most).max(WORDS_MIN).powf(depth);
-        let length = (unit.range.len().max(1) as f64 / LENGTH_USUAL).powf(-LENGTH);
-        let told = if candidates[unit.candidate].is_own() { OWN_WORDS } else { 1.0 };
+        let length = (unit.range.len().max(1) as f64 / LENGTH_USUAL).powf(-length_power);
+        let told = if candidates[unit.candidate].is_own() { own_words } else { 1.0 };
         let led = (LEAD * lead).exp();
         unit.value = most * found(unit) / first * led * within * words * length * told;
         *before += 1;
@@ -73,11 +86,10 @@ mod tests {
             candidate,
             range: 0..100,
             value,
-            part: 0,
-            is_turn: false,
+            ..Unit::default()
         };
         let mut units: Vec<Unit> = values.into_iter().map(unit).collect();
-        by_place(&mut units, &candidates, 1_024);
+        by_place(&mut units, &candidates, 1_024, Breadth::Answer);
         units.into_iter().map(|unit| unit.value).collect()
     }
 
@@ -94,15 +106,10 @@ mod tests {
         let of = |lead, tokens_max| {
             let led = Candidate { lead, found: 1.0, ..Candidate::given("d", "") };
             let all = [led, Candidate { found: 0.9, ..Candidate::given("e", "") }];
-            let unit = |candidate, value| Unit {
-                candidate,
-                range: 0..100,
-                value,
-                part: 0,
-                is_turn: false,
-            };
+            let unit =
+                |candidate, value| Unit { candidate, range: 0..100, value, ..Unit::default() };
             let mut units = [unit(0, 2.0), unit(0, 1.5), unit(1, 1.5)];
-            by_place(&mut units, &all, tokens_max);
+            by_place(&mut units, &all, tokens_max, Breadth::Answer);
             units.map(|unit| unit.value)
         };
         let (plain, ahead, large) = (of(None, 512), of(Some(2.0), 512), of(Some(2.0), 65_536));

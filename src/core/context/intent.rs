@@ -109,6 +109,11 @@ const COMMANDS: &str = "add alarm book call cancel change close delete dial lock
 const SUMMARIES: &str = "recap summarise summarize summary outline";
 /// Words at the beginning of a request to write.
 const WRITING: &str = "compose create draft generate invent rewrite translate write";
+/// Beginnings of a question that names what the answer has to consider.
+const CONSIDERING: [&str; 5] =
+    ["considering ", "given ", "based on ", "in light of ", "taking into account "];
+/// Words for what an asker did by words.
+const SAYING: &str = "ask asked bring brought describe described discuss discussed explain explained mention mentioned raise raised report reported said say talk talked tell told";
 /// Words at the beginning of an instruction about an answer.
 const INSTRUCTIONS: &str = "advise analyse analyze calculate compare count define describe discuss explain find give help identify list look mention name outline recommend remind report say search show suggest tell";
 /// Words that a message of small talk consists of.
@@ -417,6 +422,46 @@ fn constraints_of(message: &str) -> Vec<String> {
     found.collect()
 }
 
+/// How much of a conversation an answer needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breadth {
+    /// Texts that answer it.
+    Answer,
+    /// What the asker brought up, in order.
+    OrderOfAsker,
+    /// What was said and replied, on a subject or on several ones.
+    Overview,
+}
+
+impl Breadth {
+    /// Reads a question of the given kind.
+    pub fn read(question: &str, task: Task) -> Self {
+        match task {
+            Task::Summarise => Self::Overview,
+            _ if considers_several(question) => Self::Overview,
+            _ if asks_for_order(question) && is_said_by_asker(question) => Self::OrderOfAsker,
+            _ => Self::Answer,
+        }
+    }
+}
+
+/// Whether a question first names several things that the answer has to consider: "Considering the
+/// boat, its sails and my budget, what should I repair?".
+fn considers_several(question: &str) -> bool {
+    let lower = question.trim_start().to_lowercase();
+    let named = CONSIDERING.iter().find_map(|begin| lower.strip_prefix(begin));
+    named.is_some_and(|named| named.matches(',').count() + named.matches(" and ").count() > 1)
+}
+
+/// Whether a question is on what the asker said: "In which order did I mention the boats?".
+fn is_said_by_asker(question: &str) -> bool {
+    let lower = question.to_lowercase();
+    let all: Vec<&str> = words(&lower).collect();
+    let says = |from: usize| all.iter().skip(from).take(2).any(|word| among(SAYING, word));
+    let mut asker = (0..all.len()).filter(|at| all[*at] == "i");
+    asker.any(|at| says(at + 1))
+}
+
 /// Whether a question asks about something that it only describes, so that two texts answer it.
 pub(super) fn is_chain(message: &str) -> bool {
     let lower = message.to_lowercase();
@@ -534,5 +579,13 @@ mod tests {
         assert!(asks_for_order("In which order did I visit the ports?"));
         assert!(asks_for_order("How did my plan evolve?"));
         assert!(!asks_for_order("What did the developer order across the border?"));
+        let breadth = |question| Breadth::read(question, QuestionIntent::read(question).task);
+        assert_eq!(breadth("In which order did I mention the ports?"), Breadth::OrderOfAsker);
+        assert_eq!(breadth("In which order did I visit the ports?"), Breadth::Answer);
+        assert_eq!(breadth("Which ports did I mention?"), Breadth::Answer);
+        assert_eq!(breadth("Summarize what I said about the ports."), Breadth::Overview);
+        let several = "Considering the boat, its sails and my budget, what should I repair?";
+        assert_eq!(breadth(several), Breadth::Overview);
+        assert_eq!(breadth("Given the wind, what should I repair?"), Breadth::Answer);
     }
 }

@@ -5,12 +5,13 @@ use std::ops::Range;
 
 use super::candidate::Candidate;
 use super::intent::SubQuestion;
-use super::keep::Keep;
 use crate::limits::QUERY_BYTES_MAX;
 use crate::memory::archive::FoundPassage;
 use crate::memory::message::Message;
 use crate::memory::pack::{Fate, Origin};
-use crate::search::{LOOKS_MAX, Look, LookFound, RecallHit, standard};
+use crate::search::{
+    LOOKS_MAX, Look, LookFound, PARTNERS_MAX, RecallHit, lasting_requests, standard,
+};
 
 /// Place in a look's results that counts half as much as the first one.
 const HALF_PLACE: f64 = 10.0;
@@ -86,6 +87,14 @@ pub struct MessageView<'a> {
     pub question_seq: Option<u64>,
 }
 
+impl MessageView<'_> {
+    /// Returns what is known about a message before it is graded.
+    fn fate(&self, message: &Message) -> Option<Fate> {
+        let is_queued = message.kind.queued() && message.seq >= self.head_seq;
+        (self.barred)(message).or(is_queued.then_some(Fate::InWindow))
+    }
+}
+
 impl Pool {
     /// Adds what a look found.
     pub fn add(&mut self, look: usize, found: &LookFound, shown: &MessageView<'_>) {
@@ -107,6 +116,16 @@ impl Pool {
                     self.add_passage((look, rank), passage, leads.get(rank).copied());
                 }
             }
+            LookFound::Partners(messages) => {
+                for (of, message) in messages {
+                    self.add_partner(of, message, shown);
+                }
+            }
+            LookFound::Lasting(messages) => {
+                for message in messages.iter().filter(|one| shown.question_seq != Some(one.seq)) {
+                    self.add_lasting(message, shown);
+                }
+            }
             LookFound::Failed(_) => {}
         }
     }
@@ -124,23 +143,66 @@ impl Pool {
         shown: &MessageView<'_>,
     ) {
         let place = focused(&message.content, hit.passage.as_ref());
+        let at = self.place_message(message, place, shown);
+        self.note(at, rank, lead);
+    }
+
+    /// Adds the partner of the message with the given key, which is found as far in front.
+    fn add_partner(&mut self, of: &str, message: &Message, shown: &MessageView<'_>) {
+        let is_of = |one: &&Candidate| matches!(&one.origin, Origin::Recall { id, .. } if id == of);
+        let of = self.candidates.iter().filter(is_of).map(|one| one.found);
+        let found = of.fold(0.0, f64::max);
+        let at = self.place_message(message, focused(&message.content, None), shown);
+        let candidate = &mut self.candidates[at];
+        candidate.found = candidate.found.max(found);
+    }
+
+    /// Returns the keys of the messages that were found furthest in front and whose partners a
+    /// context may need.
+    pub fn first_messages(&self) -> Vec<String> {
+        let mut order: Vec<&Candidate> =
+            self.candidates.iter().filter(|one| one.is_said()).collect();
+        order.sort_by(|a, b| b.found.total_cmp(&a.found));
+        let id = |one: &&Candidate| match &one.origin {
+            Origin::Recall { id, .. } => Some(id.clone()),
+            Origin::Archive { .. } | Origin::Document { .. } => None,
+        };
+        order.iter().filter_map(id).take(PARTNERS_MAX).collect()
+    }
+
+    /// Adds the lasting requests of a message that a context may show.
+    fn add_lasting(&mut self, message: &Message, shown: &MessageView<'_>) {
+        if shown.fate(message).is_some() {
+            return;
+        }
+        for request in lasting_requests(&message.content) {
+            let place = focused(&message.content, Some(&request));
+            let at = self.place_message(message, place.clone(), shown);
+            let own = request.start - place.start..request.end.min(place.end) - place.start;
+            self.candidates[at].lasting.push(own);
+        }
+    }
+
+    /// Returns the candidate of a part of a message.
+    fn place_message(
+        &mut self,
+        message: &Message,
+        place: Range<usize>,
+        shown: &MessageView<'_>,
+    ) -> usize {
         let key = format!("m {} {}", message.key, place.start);
-        let is_queued = message.kind.queued() && message.seq >= shown.head_seq;
-        let fate = (shown.barred)(message).or(is_queued.then_some(Fate::InWindow));
-        let (time, speaker) = (shown.of)(message);
-        self.note(key, rank, lead, || Candidate {
-            origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
-            text: message.content[place.clone()].to_owned(),
-            start: place.start,
-            digest: message.digest.clone(),
-            time: Some(time),
-            speaker: Some(speaker),
-            ranks: Vec::new(),
-            lead: None,
-            found: 0.0,
-            fate,
-            keep: Keep::default(),
-        });
+        self.place(key, || {
+            let (time, speaker) = (shown.of)(message);
+            Candidate {
+                origin: Origin::Recall { id: message.key.clone(), seq: message.seq },
+                start: place.start,
+                digest: message.digest.clone(),
+                time: Some(time),
+                speaker: Some(speaker),
+                fate: shown.fate(message),
+                ..Candidate::given("", &message.content[place])
+            }
+        })
     }
 
     fn add_passage(&mut self, rank: (usize, usize), passage: &FoundPassage, lead: Option<f64>) {
@@ -149,38 +211,31 @@ impl Pool {
             (false, false) => Some(Fate::Tainted),
             (false, true) => None,
         };
-        self.note(format!("p {}", passage.key), rank, lead, || Candidate {
+        let at = self.place(format!("p {}", passage.key), || Candidate {
             origin: Origin::Archive {
                 doc_id: passage.doc_id.clone(),
                 chunk_id: passage.chunk_id.clone(),
                 revision: passage.revision.clone(),
             },
-            text: passage.text.clone(),
-            start: 0,
-            digest: String::new(),
             time: passage.dated.unwrap_or(false).then(|| passage.freshness_ts.clone()),
-            speaker: None,
-            ranks: Vec::new(),
-            lead: None,
-            found: 0.0,
             fate,
-            keep: Keep::default(),
+            ..Candidate::given("", &passage.text)
         });
+        self.note(at, rank, lead);
     }
 
-    /// Notes that a look found a candidate.
-    fn note(
-        &mut self,
-        key: String,
-        rank: (usize, usize),
-        lead: Option<f64>,
-        make: impl FnOnce() -> Candidate,
-    ) {
+    /// Returns the candidate with the given key, which is made if there is none.
+    fn place(&mut self, key: String, make: impl FnOnce() -> Candidate) -> usize {
         let next = self.candidates.len();
         let at = *self.places.entry(key).or_insert(next);
         if at == next {
             self.candidates.push(make());
         }
+        at
+    }
+
+    /// Notes that a look found a candidate.
+    fn note(&mut self, at: usize, rank: (usize, usize), lead: Option<f64>) {
         let (look, place) = rank;
         let weight = if look < self.first_looks { 1.0 } else { FURTHER_WEIGHT };
         let candidate = &mut self.candidates[at];

@@ -21,6 +21,7 @@ mod intent;
 mod judge;
 mod keep;
 mod language;
+mod lasting;
 mod link;
 mod look;
 mod pack;
@@ -39,7 +40,7 @@ pub use extract::{Extract, extract};
 pub use fill::by_place;
 pub use grade::{Grade, graded, graded_all, is_held};
 pub use intent::{
-    AnswerKind, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task, asks_for_order,
+    AnswerKind, Breadth, QuestionIntent, SUB_QUESTIONS_MAX, SubQuestion, Task, asks_for_order,
 };
 pub use judge::{JudgedPrompt, JudgedText, Verdict};
 pub use keep::Keep;

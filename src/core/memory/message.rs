@@ -86,7 +86,8 @@ pub struct Message {
     #[serde(deserialize_with = "or_default")]
     pub content: String,
     /// Further attributes of the message: `name`, `tool_calls`, `tool_call_id`, `said_at` and
-    /// `class`, if set; `recalled` in a copy; `summary` in a summary; `taint` in a tainted text.
+    /// `class`, if set; `recalled` in a copy; `summary` in a summary; `taint` in a tainted text;
+    /// `lasting` in a text with a lasting request.
     #[serde(deserialize_with = "or_default")]
     pub meta: Map<String, Value>,
     /// Number of tokens of the message as a window shows it, in the agent's encoding.
@@ -275,6 +276,10 @@ pub const SUMMARY: &str = "summary";
 /// rules that the text matched when the message was appended. `fence` is a short id in the two
 /// lines that enclose the text in the window.
 pub const TAINT: &str = "taint";
+
+/// Key in the `meta` of a message in which the user asks for something in all later answers. The
+/// value is `true`; the database's index of such messages uses this attribute.
+pub const LASTING: &str = "lasting";
 
 /// Number of digits in the id (`fence`) of the lines that enclose a tainted text. The digits are
 /// the end of the message's key, which the writer of the text cannot know.

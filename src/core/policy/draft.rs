@@ -9,6 +9,7 @@ mod expire;
 mod flush;
 mod forget;
 mod frames;
+mod marks;
 mod overflow;
 mod pairing;
 mod promote;
@@ -49,7 +50,7 @@ use crate::memory::engineer::ContextSettings;
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::message::{
-    Kind, Message, OUTSIDE, Role, TAINT, answers_call, outside_fence_of, taint_mark, tainted,
+    Kind, Message, OUTSIDE, Role, answers_call, outside_fence_of, tainted,
 };
 use crate::memory::model_role::ModelRoles;
 use crate::memory::page::{Page, PageItem};
@@ -57,8 +58,7 @@ use crate::memory::schedule::TickResult;
 use crate::memory::shown::{ShownAt, shown};
 use crate::memory::tokens::TokenCounter;
 use crate::search::{PageRequest, new_page};
-use crate::trust::{Actor, Scope};
-use crate::trust::{TaintMode, from_outside, rules_with_names, shows_outside, texts_of};
+use crate::trust::{Actor, Scope, TaintMode, from_outside, shows_outside};
 use crate::window::{Section, Tokens, budget_for, check_pins, escape_old, recount, tokens};
 
 /// Maximum number of attempts to append the result of an eviction to the queue. The result states
@@ -225,24 +225,6 @@ impl<'a> Draft<'a> {
         let stamp = time.and_then(|time| self.stamp_of(Kind::Turn, role, content, meta, time));
         let at = ShownAt { form: self.after.form, stamp: stamp.as_deref(), is_first: false };
         shown(at, role, content, meta).cost(self.around.counter)
-    }
-
-    /// Adds a taint mark to `meta` if the text is from outside and matches a taint rule.
-    fn mark(
-        &self,
-        kind: Kind,
-        role: Role,
-        content: &str,
-        key: &str,
-        meta: &mut Map<String, Value>,
-    ) {
-        if self.around.taint == TaintMode::Off || kind == Kind::Copy || !from_outside(kind, role) {
-            return;
-        }
-        let rules = rules_with_names(content, &texts_of(meta));
-        if !rules.is_empty() {
-            meta.insert(TAINT.into(), taint_mark(&rules, key));
-        }
     }
 
     fn place(

@@ -12,6 +12,11 @@ pub const LOOK_ROWS_MAX: usize = 100;
 /// Maximum number of results of a look into the archive, which is the maximum of a search.
 pub const ARCHIVE_ROWS_MAX: usize = 40;
 
+/// Maximum number of messages whose partners become candidates.
+pub const PARTNERS_MAX: usize = 50;
+/// Maximum number of messages with lasting requests that become candidates.
+pub const LASTING_MAX: usize = 32;
+
 /// How near in meaning a text is to a question, by an embedding model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Likeness {
@@ -49,6 +54,13 @@ pub enum Look {
         /// Whether the archive is searched, and otherwise recall storage.
         archive: bool,
     },
+    /// The replies to messages of recall storage, and the messages that replies answer.
+    Partners {
+        /// Keys of the messages.
+        ids: Vec<String>,
+    },
+    /// The newest messages with lasting requests of the user.
+    Lasting,
 }
 
 /// What a look found, best first.
@@ -58,6 +70,10 @@ pub enum LookFound {
     Recall(Vec<RecallHit>, Vec<Message>),
     /// Chunks of the archive.
     Archive(Vec<FoundPassage>),
+    /// Messages, each with the key of the message whose partner it is.
+    Partners(Vec<(String, Message)>),
+    /// Messages with lasting requests, the newest first.
+    Lasting(Vec<Message>),
     /// The look failed; the name says why.
     Failed(&'static str),
 }
@@ -67,7 +83,7 @@ impl LookFound {
     pub fn failed(&self) -> Option<&'static str> {
         match self {
             Self::Failed(why) => Some(why),
-            Self::Recall(..) | Self::Archive(_) => None,
+            Self::Recall(..) | Self::Archive(_) | Self::Partners(_) | Self::Lasting(_) => None,
         }
     }
 }

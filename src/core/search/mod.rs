@@ -6,6 +6,7 @@ mod archive_words;
 mod bm25;
 pub mod borders;
 pub mod escaped;
+mod lasting;
 mod lists;
 mod look;
 mod nearest;
@@ -21,10 +22,14 @@ mod stop_words;
 pub use archive::{Fusion, RankedChunk, ScoreParts, WordResult, WordRow, ranked};
 pub(crate) use archive::{spread, standard};
 pub use archive_words::{WordQuery, words_of_question};
+pub use lasting::lasting_requests;
 pub use lists::{
     ListMeasurement, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use look::{ARCHIVE_ROWS_MAX, LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, Likeness, Look, LookFound};
+pub use look::{
+    ARCHIVE_ROWS_MAX, LASTING_MAX, LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, Likeness, Look, LookFound,
+    PARTNERS_MAX,
+};
 pub use nearest::{
     Conditions, LookCounts, NearPlan, NearQuery, NearResult, NearRows, first_plan, wider_plan,
 };

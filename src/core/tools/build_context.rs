@@ -12,9 +12,9 @@ use super::context_told::{content_of, ratio, sections, verdict_told};
 use super::spec::{Access, Arguments, Card, Command, Spec};
 use super::told;
 use crate::context::{
-    BuildVerdict, Candidate, Grade, Keep, PackLimits, QuestionIntent, Steps, SubQuestion, Task,
-    Units, WindowText, agree, answered, asks_for_order, by_place, is_english, judge_build, link,
-    pack, route,
+    Breadth, BuildVerdict, Candidate, Grade, Keep, PackLimits, QuestionIntent, Steps, SubQuestion,
+    Task, Units, WindowText, agree, answered, asks_for_order, by_place, is_english, judge_build,
+    link, pack, route,
 };
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -188,8 +188,8 @@ pub fn newest_question(queue: &[Message]) -> Option<&Message> {
 pub struct BuiltContext {
     /// The text for the model; empty if there is nothing to show.
     pub text: String,
-    /// Whether the text shows anything that was found.
-    pub found: bool,
+    /// Whether a prompt needs the text: it shows an answer or a lasting request of the user.
+    pub is_needed: bool,
     /// The context pack; `None` without a text.
     pub pack: Option<ContextPack>,
     /// Position of the message with the question; `None` for a given question.
@@ -249,7 +249,8 @@ impl BuildContext {
             }
         }
         steps.note("check", json!({"open": parts.len()}));
-        let asked = (question, question_seq);
+        let breadth = Breadth::read(question, intent.task);
+        let asked = (question, question_seq, breadth);
         let mut gathered = self.gather(ctx, asked, parts, (&mut models, &mut steps))?;
         let own = only(&gathered.parts);
         let verdict = judge_build(question, &own, &gathered.candidates, &gathered.grades);
@@ -292,23 +293,31 @@ impl BuildContext {
         let correct = (0..candidates.len()).filter(|at| best(*at).is_correct()).count();
         steps.note("grade", json!({"correct": correct}));
         let asks = matches!(intent.task, Task::Question | Task::Instruction);
-        let tells_nothing = asks && is_open;
+        // A prompt without a context says nothing of the memory.
+        let tells_nothing = asks && is_open && self.room.is_none();
         let (tokens_max, fills) = (self.ceiling(ctx), self.fills());
         let is_chronological = asks_for_order(question) || intent.task == Task::Summarise;
         let limits = PackLimits { tokens_max, tells_nothing, fills, is_held, is_chronological };
         let may_show = |at: usize| candidates[at].fate.is_none();
         let asked = only(&parts);
         let mut units = units.valued(&kept, &grades, &may_show);
+        // A text with a lasting request is kept for the request, whatever else it says.
+        let is_poor = |at: usize| !grades.iter().any(|grades| grades[at].grade >= least);
+        let is_lasting = |at: usize| !candidates[at].lasting.is_empty();
+        units.retain(|unit| {
+            unit.is_lasting || !is_lasting(unit.candidate) || !is_poor(unit.candidate)
+        });
         if self.fills() {
-            by_place(&mut units, &candidates, tokens_max);
+            by_place(&mut units, &candidates, tokens_max, breadth);
         }
         steps.note("condense", json!({"units": units.len()}));
         let mut packed = pack(&asked, &candidates, &units, limits, ctx.around.counter);
-        packed.number_parts(|at| parts[at].0);
+        packed.number_parts(|at| parts.get(at).map_or(at, |part| part.0));
         steps.note("pack", json!({"tokens": packed.tokens, "tokens_max": limits.tokens_max}));
         let content = content_of(&candidates, &packed, question_seq, &best);
         let mut told = Map::new();
         let found = is_held && !content.items.is_empty();
+        let is_needed = found || packed.memory.iter().any(|item| item.is_lasting);
         told.insert("found".into(), found.into());
         told.insert("text".into(), packed.text.as_str().into());
         told.insert("tokens_used".into(), packed.tokens.into());
@@ -326,7 +335,7 @@ impl BuildContext {
             told.insert("left_out".into(), json!(content.left_out));
         }
         let pack = (!packed.text.is_empty()).then(|| ContextPack::of(&ctx.core.agent_id, &content));
-        Ok(BuiltContext { text: packed.text, found, pack, question_seq, degraded, told })
+        Ok(BuiltContext { text: packed.text, is_needed, pack, question_seq, degraded, told })
     }
 
     /// Whether the context is for a prompt, which shows the window, too. The caller of a tool gets
@@ -450,7 +459,7 @@ fn settle(candidates: &mut [Candidate], grades: &[Vec<Grade>], least: f64) {
         let words: Vec<&str> = candidate.text.split_whitespace().collect();
         if !seen.insert(words.join(" ")) {
             candidate.fate = Some(Fate::Repeated);
-        } else if !given && best < least {
+        } else if !given && best < least && candidate.lasting.is_empty() {
             candidate.fate = Some(Fate::Poor);
         }
     }

@@ -8,14 +8,15 @@ use super::build_context::BuildContext;
 use super::context_models::ContextModels;
 use super::context_told::{barred, zone};
 use crate::context::{
-    Candidate, Grade, MessageView, Pool, Steps, SubQuestion, answered_better, apart, bridges,
-    graded_all, is_held, is_identifier, keep_statements, plan, plan_further, plan_meaning,
+    Breadth, Candidate, Grade, MessageView, Pool, Steps, SubQuestion, answered_better, apart,
+    bridges, graded_all, is_held, is_identifier, keep_statements, plan, plan_further, plan_meaning,
 };
+use crate::memory::core::Core;
 use crate::memory::engineer::Depth;
 use crate::memory::message::Message;
 use crate::memory::pack::speaker;
 use crate::policy::{Ctx, Question, Stop, time_of_message};
-use crate::search::{LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, LookFound};
+use crate::search::{LOOK_ROWS, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound};
 use crate::text::lexical;
 
 /// Maximum number of rounds of looks; a call may ask 16 questions.
@@ -153,12 +154,17 @@ impl BuildContext {
         fitting.clamp(LOOK_ROWS, LOOK_ROWS_MAX)
     }
 
+    /// Whether the memory can have lasting requests of the user that the window does not show.
+    fn looks_for_lasting(&self, core: &Core) -> bool {
+        !self.is_beside_window() || core.queue.head_seq > 1
+    }
+
     /// Looks into the memory, round by round: for the parts of the question, and then for names and
     /// identifiers that good texts mention.
     pub(super) fn gather(
         &self,
         ctx: &Ctx<'_>,
-        (question, question_seq): (&str, Option<u64>),
+        (question, question_seq, breadth): (&str, Option<u64>, Breadth),
         mut parts: Vec<(usize, SubQuestion)>,
         (models, steps): (&mut ContextModels<'_>, &mut Steps),
     ) -> Result<Gathered, Stop> {
@@ -188,7 +194,10 @@ impl BuildContext {
         let mut looks = plan(question, &only(&parts), has_archive, rows);
         pool.first_looks = looks.len();
         looks.extend(plan_further(&only(&names), has_archive, rows));
-        looks.truncate(LOOKS_MAX);
+        looks.truncate(LOOKS_MAX - 1);
+        if !looks.is_empty() && self.looks_for_lasting(ctx.core) {
+            looks.push(Look::Lasting);
+        }
         parts.extend(names);
         let (mut asked, mut looked) = (HashSet::new(), 0);
         for round in 0..depth.rounds() {
@@ -222,7 +231,7 @@ impl BuildContext {
             };
             let mut further: Vec<(usize, SubQuestion)> =
                 further.into_iter().map(|one| (parts[one.part].0, one.question)).collect();
-            let mut meanings = Vec::new();
+            let mut beside = Vec::new();
             if round == 0 && depth != Depth::Once {
                 let poor = poor(&parts, &pool.candidates, &grades);
                 let questions: Vec<&str> = poor.iter().map(|(_, text)| *text).collect();
@@ -233,16 +242,21 @@ impl BuildContext {
                     // Hashed words have no meaning that a sentence of a model could be near.
                     let hypothesis =
                         rewrite.hypothesis.filter(|_| !lexical::makes(ctx.around.embedder));
-                    meanings = hypothesis
+                    beside = hypothesis
                         .map_or_else(Vec::new, |text| plan_meaning(&text, has_archive, rows));
                 }
             }
-            if further.is_empty() {
+            // An overview needs what was said and what was replied.
+            if round == 0 && depth != Depth::Once && breadth == Breadth::Overview {
+                let ids = pool.first_messages();
+                beside.extend((!ids.is_empty()).then_some(Look::Partners { ids }));
+            }
+            if further.is_empty() && beside.is_empty() {
                 let grades = lower(grades, own);
                 return Ok(Gathered { parts, candidates: pool.candidates, grades, degraded });
             }
             steps.note("bridge", json!({"further": further.len()}));
-            looks = meanings;
+            looks = beside;
             looks.extend(plan_further(&only(&further), has_archive, rows));
             looks.truncate(LOOKS_MAX);
             parts.extend(further);

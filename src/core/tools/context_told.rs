@@ -53,6 +53,9 @@ pub(super) fn sections(
         let item = |(text, item): (&PackItem, &ShownItem)| {
             let mut told = json!(item);
             told["text"] = text.text.as_str().into();
+            if text.is_lasting {
+                told["lasting"] = true.into();
+            }
             if let Some(best) = explain {
                 told["grade_parts"] = parts_of(&best(text.candidate));
             }

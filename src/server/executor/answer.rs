@@ -18,7 +18,7 @@ use vctx_core::search::{NearPlan, NearQuery, NearResult};
 use vctx_core::trust::Scope;
 
 /// Maximum distance between an entry of recall storage and the reply to it, in positions.
-const RECALL_PAIR_SEQS_MAX: u64 = 8;
+pub(super) const RECALL_PAIR_SEQS_MAX: u64 = 8;
 
 impl Executor {
     /// Answers a step's question, and stores the answer in `answers`.

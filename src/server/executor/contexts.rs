@@ -68,7 +68,7 @@ impl Executor {
         };
         let built = self.build(&scope, &core, queue, &call).await?;
         let counter = self.kernel.counters.of(core.encoding);
-        let pack = built.pack.filter(|_| built.found);
+        let pack = built.pack.filter(|_| built.is_needed);
         let question_seq = built.question_seq;
         let shown = pack
             .as_ref()

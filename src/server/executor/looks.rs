@@ -2,14 +2,17 @@
 
 use serde_json::{Map, json};
 
+use super::answer::RECALL_PAIR_SEQS_MAX;
 use super::call::{QUESTIONS_MAX, curious};
 use super::executor::Executor;
 use crate::store;
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::core::Core;
+use vctx_core::memory::message::Message;
 use vctx_core::policy::{Answers, Ctx, Question, Stop, Surroundings, Unobserved};
 use vctx_core::search::{
-    ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, RecallMode, RecallQuery,
+    ARCHIVE_ROWS_MAX, LOOK_ROWS_MAX, LOOKS_MAX, Look, LookFound, PARTNERS_MAX, RecallMode,
+    RecallQuery,
 };
 use vctx_core::tools::{Call, Tool};
 use vctx_core::trust::{Actor, Scope};
@@ -46,6 +49,8 @@ impl Executor {
 
     async fn look_into(&self, scope: &Scope, core: &Core, look: &Look) -> Result<LookFound> {
         let found = match look {
+            Look::Partners { ids } => self.look_at_partners(scope, core, ids).await,
+            Look::Lasting => Ok(LookFound::Lasting(store::lasting(&self.kernel.ro, scope).await?)),
             Look::Recall { query, rows } => {
                 let rows = (*rows).min(LOOK_ROWS_MAX);
                 self.look_in_recall(scope, core, (query, rows), RecallMode::Auto).await
@@ -97,6 +102,23 @@ impl Executor {
         }
         let entries = store::entries(&self.kernel.ro, scope, &ids, queue.start).await?;
         Ok(LookFound::Recall(list.hits, entries.found))
+    }
+
+    async fn look_at_partners(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        ids: &[String],
+    ) -> Result<LookFound> {
+        let ro = &self.kernel.ro;
+        let ids = &ids[..ids.len().min(PARTNERS_MAX)];
+        let pairs = store::pairs(ro, scope, ids, RECALL_PAIR_SEQS_MAX).await?;
+        let partners: Vec<String> = pairs.iter().map(|pair| pair.id.clone()).collect();
+        let entries = store::entries(ro, scope, &partners, core.queue.head_seq).await?;
+        let of = |message: &Message| pairs.iter().find(|pair| pair.id == message.key);
+        let found = entries.found.into_iter();
+        let found = found.filter_map(|message| Some((of(&message)?.of.clone(), message)));
+        Ok(LookFound::Partners(found.collect()))
     }
 
     async fn look_in_archive(

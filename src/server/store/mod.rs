@@ -89,7 +89,7 @@ pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use quarantine::{TaintedItem, TaintedItems, tainted_items};
 pub use query::{QUERIES, Query};
-pub use recall::{RecallLook, entries, entries_dated, pairs, search_recall};
+pub use recall::{RecallLook, entries, entries_dated, lasting, pairs, search_recall};
 pub use recall_vectors::{
     AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
     make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,

@@ -11,8 +11,9 @@ use vctx_core::limits::{
     EVICT_ROWS_MAX, RECALL_DATED_OFFSET_MAX, RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX,
     TEXT_BYTES_MAX, TRACE_CHARS_MAX,
 };
+use vctx_core::memory::message::Message;
 use vctx_core::policy::{Dated, DatedFound};
-use vctx_core::search::{Entries, Partner, RecallQuery, RecallRows, related_words};
+use vctx_core::search::{Entries, LASTING_MAX, Partner, RecallQuery, RecallRows, related_words};
 use vctx_core::trust::Scope;
 
 /// Maximum number of recent entries that are searched in addition to the view: as many as one
@@ -39,6 +40,7 @@ queries! {
     PAIRS = "recall_pairs",
     ENTRIES = "recall_entries",
     DATED = "recall_dated",
+    LASTING = "message_lasting",
 }
 
 /// What a search by words looks at.
@@ -95,4 +97,9 @@ pub async fn entries_dated(ro: &Ro, scope: &Scope, dated: &Dated) -> Result<Date
 /// Returns the messages of entries, and their copies in the queue that begins at `head_seq`.
 pub async fn entries(ro: &Ro, scope: &Scope, ids: &[String], head_seq: u64) -> Result<Entries> {
     Ok(ro.row(ENTRIES, binds!(scope; ids, head_seq)).await?.unwrap_or_default())
+}
+
+/// Returns the newest messages with lasting requests of the user, the newest first.
+pub async fn lasting(ro: &Ro, scope: &Scope) -> Result<Vec<Message>> {
+    ro.rows(LASTING, binds!(scope; limit = LASTING_MAX)).await
 }
