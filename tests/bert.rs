@@ -3,6 +3,7 @@
 #[path = "embed-bert/tiny.rs"]
 mod tiny;
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -110,6 +111,10 @@ fn a_server_with_a_model_in_it_finds_what_was_said_and_what_was_taken_in() {
     let directory = tempfile::Builder::new().prefix("b").tempdir().unwrap();
     let model = write(directory.path(), json!({}));
     let server = Server::start(directory.path(), Some(&model));
+    let environment = fs::read(format!("/proc/{}/environ", server.process.id())).unwrap();
+    let environment = String::from_utf8_lossy(&environment);
+    let of_products = environment.split('\0').find(|one| one.starts_with("RAYON_NUM_THREADS="));
+    assert_eq!(of_products, Some("RAYON_NUM_THREADS=1"));
     server.told(&SENTENCES);
     assert_eq!(server.nearest(SENTENCES[2], SENTENCES.len()), SENTENCES[2]);
     server.done("POST", "/tools/ingest_archival", json!({"doc_id": "log", "chunks": SENTENCES}));

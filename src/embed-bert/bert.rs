@@ -3,12 +3,15 @@
 //! states, which are the model's output vectors for single tokens.
 
 use std::fs;
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::Path;
+use std::thread::{self, ScopedJoinHandle};
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::bert::{BertModel, Config};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokenizers::Tokenizer;
@@ -21,8 +24,11 @@ use vctx_core::memory::Fingerprint;
 /// model all-MiniLM-L6-v2 was trained with windows of 256 tokens. A model with fewer than 256
 /// positions gets shorter windows.
 const BERT_TOKENS_MAX: usize = 256;
-/// Maximum number of tokens in one batch, including padding.
-const BERT_BATCH_TOKENS_MAX: usize = 4_096;
+/// Maximum number of tokens in one batch, including padding. One thread reads a batch, so that the
+/// batches and with them the last digits of the vectors are the same with any number of cores.
+const BERT_BATCH_TOKENS_MAX: usize = 256;
+/// Maximum number of batches that are read at the same time, on one core each.
+const BERT_THREADS_MAX: usize = 8;
 /// Maximum size of a model file, in bytes.
 const BERT_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
@@ -35,6 +41,9 @@ pub(super) struct Bert {
     window_tokens: usize,
     marks: Marks,
     pad: u32,
+    /// Pools of one thread each. candle splits each product among the threads of the pool that
+    /// calls it, which takes longer for short texts than to read several batches side by side.
+    threads: Vec<ThreadPool>,
 }
 
 /// Special tokens that the model expects around a text (`[CLS]`, `[SEP]`).
@@ -105,7 +114,12 @@ impl Bert {
             .map_err(broken)?;
         let model = BertModel::load(variables, &parsed).map_err(broken)?;
         let pad = u32::try_from(parsed.pad_token_id).unwrap_or(0);
-        Ok(Self { fingerprint, model, tokenizer, window_tokens, marks, pad })
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let one = |_| ThreadPoolBuilder::new().num_threads(1).build();
+        let threads: std::result::Result<Vec<_>, _> =
+            (0..cores.min(BERT_THREADS_MAX)).map(one).collect();
+        let threads = threads.map_err(failed)?;
+        Ok(Self { fingerprint, model, tokenizer, window_tokens, marks, pad, threads })
     }
 
     /// Returns the fingerprint of the model's vectors.
@@ -115,12 +129,13 @@ impl Bert {
 
     /// Computes one vector for each text: the mean of the text's token states, including the states
     /// of special tokens, as in the model's training. For a text of several windows, the mean
-    /// covers all windows, but not the special tokens. Texts of similar length form a batch; after
-    /// each batch, the function `between` is called.
+    /// covers all windows, but not the special tokens. Texts of similar length form a batch; between
+    /// batches, the function `between` is called, and the work ends with an error if it returns
+    /// false.
     pub(super) fn embed(
         &self,
         texts: &[String],
-        between: &mut dyn FnMut(),
+        between: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Vec<f32>>> {
         let mut vectors = vec![Vec::new(); texts.len()];
         let mut short: Vec<(usize, Vec<u32>)> = Vec::new();
@@ -137,20 +152,12 @@ impl Bert {
         // The windows are sorted by length, since windows of similar length need little padding.
         // The returned vectors keep the order of the texts.
         short.sort_by_key(|(_, ids)| ids.len());
-        let mut rest = &short[..];
-        while !rest.is_empty() {
-            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(|(_, ids)| ids.len())));
-            let windows: Vec<&[u32]> = batch.iter().map(|(_, ids)| &ids[..]).collect();
-            for ((at, ids), states) in batch.iter().zip(self.states(&windows)?) {
-                let mut pool = Pool::new(1, self.dimension());
-                for state in states.chunks_exact(self.dimension()).take(ids.len()) {
-                    pool.add(0, state, 1.0);
-                }
-                vectors[*at] = pool.unit().into_iter().next().unwrap_or_default();
-            }
-            rest = tail;
-            between();
-        }
+        let (places, ids): (Vec<usize>, Vec<Vec<u32>>) = short.into_iter().unzip();
+        self.read(&ids, between, &mut |window, states| {
+            let mut pool = Pool::new(1, self.dimension());
+            states.chunks_exact(self.dimension()).for_each(|state| pool.add(0, state, 1.0));
+            vectors[places[window]] = pool.unit().into_iter().next().unwrap_or_default();
+        })?;
         Ok(vectors)
     }
 
@@ -159,7 +166,7 @@ impl Bert {
         &self,
         document: &str,
         spans: &[Range<usize>],
-        between: &mut dyn FnMut(),
+        between: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Vec<f32>>> {
         let tokens = self.tokens(document)?;
         if tokens.ids.is_empty() {
@@ -177,7 +184,7 @@ impl Bert {
         &self,
         questions: &[String],
         texts: &[String],
-        between: &mut dyn FnMut(),
+        between: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Vec<f32>>> {
         let asked = self.token_states(questions, between)?;
         let found = self.token_states(texts, between)?;
@@ -191,7 +198,7 @@ impl Bert {
     fn token_states(
         &self,
         texts: &[String],
-        between: &mut dyn FnMut(),
+        between: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<TokenStates>> {
         let mut all = vec![TokenStates::default(); texts.len()];
         let mut windows = Vec::with_capacity(texts.len());
@@ -201,18 +208,11 @@ impl Bert {
             windows.push((at, self.marked(&ids)));
         }
         windows.sort_by_key(|(_, ids)| ids.len());
-        let mut rest = &windows[..];
-        while !rest.is_empty() {
-            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(|(_, ids)| ids.len())));
-            let ids: Vec<&[u32]> = batch.iter().map(|(_, ids)| &ids[..]).collect();
-            for ((at, ids), states) in batch.iter().zip(self.states(&ids)?) {
-                let states = &states[..ids.len() * self.dimension()];
-                let own = self.marks.before.len()..ids.len() - self.marks.behind.len();
-                all[*at] = TokenStates::of(states, own, self.dimension());
-            }
-            rest = tail;
-            between();
-        }
+        let (places, ids): (Vec<usize>, Vec<Vec<u32>>) = windows.into_iter().unzip();
+        self.read(&ids, between, &mut |window, states| {
+            let own = self.marks.before.len()..ids[window].len() - self.marks.behind.len();
+            all[places[window]] = TokenStates::of(states, own, self.dimension());
+        })?;
         Ok(all)
     }
 
@@ -220,7 +220,7 @@ impl Bert {
         &self,
         tokens: &Tokens,
         spans: &[Range<usize>],
-        between: &mut dyn FnMut(),
+        between: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Vec<f32>>> {
         let length = tokens.ids.len();
         let places: Vec<Range<usize>> = spans.iter().map(|span| tokens.within(span)).collect();
@@ -228,29 +228,62 @@ impl Bert {
         let mut cover = vec![0_u32; length];
         windows.iter().flat_map(Clone::clone).for_each(|token| cover[token] += 1);
         let mut pool = Pool::new(spans.len(), self.dimension());
-        let mut rest = &windows[..];
-        while !rest.is_empty() {
-            let size = |window: &Range<usize>| window.len() + self.mark_tokens();
-            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(size)));
-            let marked: Vec<Vec<u32>> =
-                batch.iter().map(|window| self.marked(&tokens.ids[window.clone()])).collect();
-            let ids: Vec<&[u32]> = marked.iter().map(|ids| &ids[..]).collect();
-            for (window, states) in batch.iter().zip(self.states(&ids)?) {
-                let states = &states[self.marks.before.len() * self.dimension()..];
-                for (span, place) in places.iter().enumerate() {
-                    let shared = place.start.max(window.start)..place.end.min(window.end);
-                    for token in shared {
-                        let at = (token - window.start) * self.dimension();
-                        let state = &states[at..at + self.dimension()];
-                        let share = 1.0 / f64::from(cover[token]);
-                        pool.add(span, state, share);
-                    }
+        let ids: Vec<Vec<u32>> =
+            windows.iter().map(|window| self.marked(&tokens.ids[window.clone()])).collect();
+        self.read(&ids, between, &mut |window, states| {
+            let window = &windows[window];
+            let states = &states[self.marks.before.len() * self.dimension()..];
+            for (span, place) in places.iter().enumerate() {
+                let shared = place.start.max(window.start)..place.end.min(window.end);
+                for token in shared {
+                    let at = (token - window.start) * self.dimension();
+                    let state = &states[at..at + self.dimension()];
+                    let share = 1.0 / f64::from(cover[token]);
+                    pool.add(span, state, share);
                 }
             }
-            rest = tail;
-            between();
-        }
+        })?;
         Ok(pool.unit())
+    }
+
+    /// Reads windows in batches, several at the same time, and calls `note` with the number of each
+    /// window and the states of its tokens, one after the other.
+    fn read(
+        &self,
+        windows: &[Vec<u32>],
+        between: &mut dyn FnMut() -> bool,
+        note: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < windows.len() {
+            let mut batches = Vec::with_capacity(self.threads.len());
+            let mut end = done;
+            while end < windows.len() && batches.len() < self.threads.len() {
+                let count = self.batch(windows[end..].iter().map(Vec::len));
+                batches.push(&windows[end..end + count]);
+                end += count;
+            }
+            let read: Vec<Result<Vec<Vec<f32>>>> = thread::scope(|scope| {
+                let begun = self.threads.iter().zip(&batches);
+                let begun: Vec<_> = begun
+                    .map(|(own, batch)| scope.spawn(|| own.install(|| self.states(batch))))
+                    .collect();
+                let ended = |one: ScopedJoinHandle<'_, _>| {
+                    one.join().unwrap_or_else(|_| Err(failed("a batch panicked")))
+                };
+                begun.into_iter().map(ended).collect()
+            });
+            for states in read {
+                for states in states? {
+                    note(done, &states[..windows[done].len() * self.dimension()]);
+                    done += 1;
+                }
+            }
+            if done < windows.len() && !between() {
+                return Err(failed("the caller waits no longer"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns ids and byte offsets of a text's tokens, without special tokens.
@@ -294,8 +327,8 @@ impl Bert {
 
     /// Returns the model's last hidden states for each window of a batch: the states of the
     /// window's tokens, one after the other. Each window is padded to the length of the longest.
-    fn states(&self, windows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let longest = windows.iter().map(|ids| ids.len()).max().unwrap_or(0);
+    fn states(&self, windows: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+        let longest = windows.iter().map(Vec::len).max().unwrap_or(0);
         let mut ids = Vec::with_capacity(windows.len() * longest);
         let mut mask = Vec::with_capacity(windows.len() * longest);
         for window in windows {

@@ -136,8 +136,12 @@ impl Worker {
 
     fn work(&mut self, job: Job) {
         let Self { bert, coming, later } = self;
-        let mut between = || questions(bert, coming, later);
         let Job { work, answer } = job;
+        // A caller that waits no longer, as its time is over, must not keep others waiting.
+        let mut between = || {
+            questions(bert, coming, later);
+            !answer.is_closed()
+        };
         if answer.is_closed() {
             return;
         }
@@ -157,7 +161,7 @@ fn questions(bert: &Bert, coming: &Receiver<Job>, later: &mut VecDeque<Job>) {
         match coming.try_recv() {
             Ok(Job { work: Work::Texts(texts, Kind::Query), answer }) => {
                 if !answer.is_closed() {
-                    let _ = answer.send(bert.embed(&texts, &mut || {}));
+                    let _ = answer.send(bert.embed(&texts, &mut || true));
                 }
             }
             Ok(job) => later.push_back(job),
