@@ -129,9 +129,9 @@ impl Bert {
 
     /// Computes one vector for each text: the mean of the text's token states, including the states
     /// of special tokens, as in the model's training. For a text of several windows, the mean
-    /// covers all windows, but not the special tokens. Texts of similar length form a batch; between
-    /// batches, the function `between` is called, and the work ends with an error if it returns
-    /// false.
+    /// covers all windows, but not the special tokens. Texts of similar length form a batch;
+    /// between batches, the function `between` is called, and the work ends with an error if it
+    /// returns false.
     pub(super) fn embed(
         &self,
         texts: &[String],
