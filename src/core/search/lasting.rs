@@ -50,8 +50,10 @@ const WISHES: [&str; 8] = [
     "i'd like you to always ",
     "i'd like you to never ",
 ];
-/// What an answer can do.
-const ANSWERING: &str = "add address answer ask avoid begin bring call check cite confirm convert define describe display double end ensure explain follow format give greet highlight include introduce keep label limit list make maintain mention name note offer order present prefer prioritize provide put quote recommend refer reference remind reply respond round say show sign specify speak spell start state stick suggest summarise summarize tell translate use verify warn write";
+/// What an answer does, and what it does with `me`: "Never call me Bob". Other verbs need an
+/// occasion, as friends say "Never give up".
+const ANSWERING: &str = "address answer cite confirm convert describe explain format highlight include mention quote refer reference reply respond specify spell summarise summarize translate use";
+const TO_ME: &str = "ask call give remind send show tell warn write";
 
 /// Returns the byte ranges of the lasting requests in a text of the user, in order. They are found
 /// by English words.
@@ -101,14 +103,24 @@ fn is_request(sentence: &str) -> bool {
         return begins_answering(after) || has_occasion();
     }
     if let Some(after) = FROM_NOW.iter().find_map(|begin| rest.strip_prefix(begin)) {
-        return words(after).any(|word| ANSWERING.split(' ').any(|known| known == word));
+        let start = after.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let start = start.strip_prefix("please ").unwrap_or(start);
+        return begins_answering(start) || names_answers(after);
     }
     let is_wish = WISHES.iter().any(|begin| rest.starts_with(begin));
     is_wish || begins_occasion() || (has_occasion() && begins_answering(rest))
 }
 
 fn begins_answering(text: &str) -> bool {
-    words(text).next().is_some_and(|word| ANSWERING.split(' ').any(|known| known == word))
+    let is_in = |list: &str, word: &str| list.split(' ').any(|known| known == word);
+    let mut words = words(text);
+    let Some(first) = words.next() else { return false };
+    is_in(ANSWERING, first) || (is_in(TO_ME, first) && words.next() == Some("me"))
+}
+
+/// Whether a text is on answers.
+fn names_answers(text: &str) -> bool {
+    words(text).any(|word| matches!(word, "answer" | "answers" | "reply" | "replies" | "responses"))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -141,6 +153,8 @@ mod tests {
         for text in [
             "",
             "Never mind.",
+            "Never give up!",
+            "Always keep your head up when you can.",
             "Always a pleasure!",
             "I always use metric units.",
             "Should I always use metric units?",
