@@ -89,8 +89,8 @@ impl Units {
             for range in ranges {
                 texts.push(&candidate.text[range.clone()]);
                 let is_lasting = candidate.has_lasting(&range);
-                let (value, part, is_turn) = (0.0, 0, is_talk);
-                units.push(Unit { candidate: at, range, value, part, is_turn, is_lasting });
+                let is_turn = is_talk;
+                units.push(Unit { candidate: at, range, is_turn, is_lasting, ..Unit::default() });
             }
             if is_talk {
                 talks.push(begin..units.len());
