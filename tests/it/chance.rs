@@ -33,7 +33,12 @@ impl Chance {
 /// this variable is not set, the number is all rounds with `VCTX_ROUNDS=full`, and otherwise an
 /// eighth of the rounds. Seeds are fixed, so every run repeats the same eighth of the rounds.
 pub(crate) fn rounds(name: &str, full: u64) -> u64 {
-    setting(name, if all_rounds() { full } else { full.div_ceil(8) })
+    rounds_of(name, full, 8)
+}
+
+/// Returns the number of rounds as `rounds` does, but usually divides it by `part`.
+pub(crate) fn rounds_of(name: &str, full: u64, part: u64) -> u64 {
+    setting(name, if all_rounds() { full } else { full.div_ceil(part) })
 }
 
 /// Returns the cases of a long table that this run tries: all with `VCTX_ROUNDS=full`, otherwise

@@ -17,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::chance::rounds;
 use crate::forgotten::forgotten;
 use crate::home::{Home, Process, Tuning, command};
 use crate::outside::needs_an_engine_of_its_own;
@@ -27,8 +28,6 @@ use crate::talk::{Agent, key};
 const MESSAGE_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of feeds of one agent, and of one server.
 const FEEDS_MAX: (usize, usize) = (32, 256);
-/// Number of changes of the long test.
-const CHANGES: u64 = 500;
 /// Number of callers of the long test; half of them use the second server.
 const CALLERS: u64 = 4;
 
@@ -235,6 +234,7 @@ async fn read_all(
 #[cfg_attr(not(feature = "long-tests"), ignore = "long: `cargo it` runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_sees_every_change_of_two_servers_once_and_in_order_over_a_kill() {
+    let changes = rounds("CHANGES", 1_600);
     let home = Home::new();
     let _engine = home.engine().await;
     let serve = |socket: &'static str| {
@@ -257,13 +257,13 @@ async fn a_reader_sees_every_change_of_two_servers_once_and_in_order_over_a_kill
         let socket = if caller % 2 == 0 { "vctx.sock" } else { "second.sock" };
         let (agent, count) = (Agent::at(home.wire(socket), "ada"), count.clone());
         callers.spawn(async move {
-            for n in 0..CHANGES / CALLERS {
+            for n in 0..changes / CALLERS {
                 mixed(&agent, caller, n + caller).await;
                 count.send(()).expect("the test counts");
             }
         });
     }
-    for _ in 0..CHANGES / 2 {
+    for _ in 0..changes / 2 {
         counted.recv().await.expect("a change");
     }
     first.kill();
@@ -307,7 +307,7 @@ async fn a_reader_sees_every_change_of_two_servers_once_and_in_order_over_a_kill
         let kept: Vec<u64> = (2..=newest).filter(|version| !versions.contains(version)).collect();
         assert_eq!(kept, Vec::<u64>::new(), "versions without a change");
     }
-    assert!(last > CHANGES * 3 / 4, "{last} changes");
+    assert!(last > changes * 3 / 4, "{last} changes");
     assert!(breaks.iter().any(|broken| *broken > 0), "the kill broke a feed: {breaks:?}");
     home.assert_verified("vctx.sock", "ada");
     drop(again);

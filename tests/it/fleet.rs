@@ -363,12 +363,12 @@ async fn an_agent_that_moves_is_the_same_and_its_callers_see_no_difference() {
     in_their_places(&world, &ada.wire).await;
 }
 
-/// Appends numbered messages to some agents in turn until stopped; returns the number of messages
-/// of each agent.
+/// Appends numbered messages to some agents in turn until stopped, at least one to each. Returns
+/// the number of messages of each agent.
 async fn talking(agents: Vec<Agent>, mut stop: tokio::sync::watch::Receiver<bool>) -> Vec<u64> {
     let mut taken = vec![0; agents.len()];
     for turn in 0.. {
-        if *stop.borrow_and_update() {
+        if turn >= agents.len() && *stop.borrow_and_update() {
             break;
         }
         let at = turn % agents.len();
@@ -415,7 +415,9 @@ async fn half_of_many_move_under_load_and_nothing_is_lost_or_elsewhere() {
     if needs_an_engine_of_its_own(WHY) {
         return;
     }
-    let (agents, writers) = (setting("FLEET_AGENTS", 40), setting("FLEET_WRITERS", 12));
+    let agents = rounds("FLEET_AGENTS", 128);
+    // An agent that is written to all the time cannot move, so each writer has four agents.
+    let writers = setting("FLEET_WRITERS", agents.div_ceil(4));
     let world = World::begun().await;
     let (_one, _two) = (world.server("a.sock").await, world.server("b.sock").await);
     let wires = [world.here.wire("a.sock"), world.here.wire("b.sock")];

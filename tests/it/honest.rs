@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use crate::chance::{Chance, rounds, setting};
+use crate::chance::{Chance, rounds_of, setting};
 use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
 
 /// Number of traces in all rounds.
 const TRACES: u64 = 1_000;
-/// The usual number of traces is the share of a run divided by this number.
-const USUAL_PART: u64 = 4;
+/// Usually, the number of traces is divided by this number.
+const USUAL_PART: u64 = 40;
 /// Number of calls of a trace.
 const CALLS: u64 = 14;
 /// One of this many calls is interrupted by a kill of server and engine.
@@ -172,10 +172,7 @@ async fn random_traces_agree_with_their_ledgers() {
     let elsewhere = Home::new();
     let other = started(&elsewhere).await;
     let mut world = World { home, server, other: (elsewhere, other), chance, kills: 0 };
-    let traces = match rounds("HONEST_TRACES", TRACES) {
-        TRACES => TRACES,
-        share => share / USUAL_PART,
-    };
+    let traces = rounds_of("HONEST_TRACES", TRACES, USUAL_PART);
     for trace in 0..traces {
         let wire = world.home.wire("vctx.sock");
         let agent = Agent::create(wire, &format!("a{trace}"), 4_096, "Be brief.").await;

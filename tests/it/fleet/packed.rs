@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{LOOK, WHY, World, listed, moved, other};
-use crate::chance::{Chance, rounds};
+use crate::chance::{Chance, rounds_of};
 use crate::forgotten::forgotten;
 use crate::home::Home;
 use crate::outside::needs_an_engine_of_its_own;
@@ -13,6 +13,8 @@ use crate::talk::{Agent, key};
 
 /// Number of prompts of a full run.
 const PROMPTS: u64 = 1_000;
+/// Usually, the number of prompts is divided by this number.
+const USUAL_PART: u64 = 20;
 /// Number of statements and of documents on which the questions are.
 const PEOPLE: usize = 40;
 const BOATS: usize = 12;
@@ -168,7 +170,7 @@ async fn prompts_with_contexts_replay_exactly_after_each_change_of_the_memory() 
     let server = world.server("vctx.sock").await;
     let second = world.server("second.sock").await;
     let mut packed = Packed::begun(&world).await;
-    let (mut chance, prompts) = (Chance::new(3), rounds("PACKED_PROMPTS", PROMPTS));
+    let (mut chance, prompts) = (Chance::new(3), rounds_of("PACKED_PROMPTS", PROMPTS, USUAL_PART));
     for number in 1..=prompts {
         packed.ask(number, &mut chance).await;
         if number == prompts / 2 {
