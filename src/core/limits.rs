@@ -26,10 +26,6 @@ pub const NAMES_PER_AGENT_MAX: usize = 8;
 pub const CONTEXT_QUESTION_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of documents that a caller gives for one context.
 pub const CONTEXT_DOCUMENTS_MAX: usize = 256;
-/// Maximum share of the window that a context takes, in percent.
-pub const CONTEXT_PERCENT: u64 = 45;
-/// Share of the window that a context leaves for the answer, in percent.
-pub const CONTEXT_RESERVE_PERCENT: u64 = 20;
 /// Maximum length of an idempotency key, in bytes; all characters are allowed, because the key is
 /// hashed.
 pub const KEY_BYTES_MAX: usize = 256;

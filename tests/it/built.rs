@@ -244,3 +244,20 @@ async fn the_least_grade_and_the_depth_are_configured() {
     let (strict, _) = told("VCTX_CONTEXT__GRADE_MIN", "1").await;
     assert!(section(&strict, "memory").is_empty(), "{strict:#}");
 }
+
+#[tokio::test]
+async fn the_shares_of_the_window_are_configured() {
+    let home = Home::new();
+    let share =
+        |name: &str, share: &str| (format!("VCTX_CONTEXT__SLOTS__{name}"), share.to_owned());
+    let environment = vec![share("DOCUMENTS", "5"), share("RESERVE", "60")];
+    let tuning = Tuning { environment, ..Tuning::default() };
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8_192, "Be brief.").await;
+    ada.append("user", "My dentist is Dr. Roe.").await;
+    let usual = built(&ada, &json!({"question": "Who is my dentist?"})).await;
+    assert_eq!(usual["tokens_max"], 8_192 * 5 / 100, "{usual:#}");
+    let own = json!({"question": "Who is my dentist?", "slots": {"documents": 45, "reserve": 20}});
+    let own = built(&ada, &own).await;
+    assert!(own["tokens_max"].as_u64() > Some(8_192 * 45 / 100), "a call decides: {own:#}");
+}

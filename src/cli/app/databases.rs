@@ -134,7 +134,7 @@ fn answering(server: &Server, executor: Executor) -> (Arc<Executor>, Arc<Process
         // The configuration has already been checked for unknown dialect names.
         dialect: Dialect::by_name(&config.chat.dialect).unwrap_or_default(),
         strict: config.chat.strict,
-        engineer: config.context.engineer,
+        context: config.context,
     };
     let processor = Processor::new(Arc::clone(&executor), server.chat.clone(), settings);
     (executor, Arc::new(processor))

@@ -35,6 +35,7 @@ pub mod reindex;
 pub mod run;
 pub mod schedule;
 pub mod shown;
+pub mod slots;
 pub mod stored;
 pub mod strict;
 pub mod strict_json;

@@ -18,16 +18,16 @@ use crate::context::{
 };
 use crate::error::{Error, Result};
 use crate::limits::{
-    CONTEXT_DOCUMENTS_MAX, CONTEXT_PERCENT, CONTEXT_QUESTION_BYTES_MAX, DOC_ID_BYTES_MAX,
-    WINDOW_TOKENS_MAX,
+    CONTEXT_DOCUMENTS_MAX, CONTEXT_QUESTION_BYTES_MAX, DOC_ID_BYTES_MAX, WINDOW_TOKENS_MAX,
 };
 use crate::memory::core::Core;
 use crate::memory::engineer::Depth;
 use crate::memory::message::{Message, Role};
 use crate::memory::pack::{ContextPack, Fate, Origin, speaker};
+use crate::memory::slots::Slots;
 use crate::policy::{Ctx, Question, Step, Stop};
 use crate::text::lexical;
-use crate::window::{Slots, assemble, context_cost, shown_context, tokens};
+use crate::window::{assemble, context_cost, context_tokens_max, shown_context, tokens};
 
 /// What is missing if the window's other parts leave no token for a context.
 const NO_ROOM: &str = "room";
@@ -162,13 +162,13 @@ impl BuildContext {
         let (core, counter) = (ctx.core, ctx.around.counter);
         let (window, now) = (core.token_budget.max, tokens(core));
         let frame = context_cost(counter, core.form, "");
-        let slots = self.slots.unwrap_or_default();
+        let slots = self.slots.unwrap_or(ctx.around.context.slots);
         let free = window.saturating_sub(now.occupancy + window * slots.reserve / 100);
         let room = self.room.unwrap_or(free).saturating_sub(frame);
         let most = match (self.slots, self.tokens_max) {
-            (None, own) => own.unwrap_or(window * CONTEXT_PERCENT / 100),
+            (None, own) => own.unwrap_or(window * slots.documents / 100),
             (Some(slots), own) => {
-                let slot = slots.context_tokens_max(window, &now).saturating_sub(frame);
+                let slot = context_tokens_max(slots, window, &now).saturating_sub(frame);
                 own.map_or(slot, |own| own.min(slot))
             }
         };

@@ -28,7 +28,7 @@ pub use pins::{check_pins, pinned_tokens_max};
 pub use queue::open_call;
 pub(crate) use section::Past;
 pub use section::{Gone, Spec};
-pub use slots::Slots;
+pub use slots::context_tokens_max;
 pub use summary::summary_cost;
 pub use working::count_block;
 

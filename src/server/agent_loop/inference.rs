@@ -19,7 +19,7 @@ use crate::executor::{Ask, ContextOfPrompt};
 use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
 use vctx_base::clock;
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::{CONTEXT_RESERVE_PERCENT, PAGE_TOKENS_MAX};
+use vctx_core::limits::PAGE_TOKENS_MAX;
 use vctx_core::memory::TokenCounter;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::run::{RunReason, ToolCall, Usage};
@@ -39,9 +39,6 @@ const RUN_PAGE_TOKENS: u64 = PAGE_TOKENS_MAX + 256;
 /// Minimum number of tokens for a model's answer; if the window has less room, messages are evicted
 /// first.
 const RUN_ANSWER_TOKENS_MIN: u64 = 256;
-/// Number of tokens that a context may take even if messages have to be evicted for it; in a small
-/// window, an eighth of the window.
-const CONTEXT_ROOM_TOKENS: u64 = 512;
 
 /// The result of an inference.
 pub(super) enum Inference {
@@ -179,19 +176,21 @@ impl Walk<'_> {
         core: &Core,
         free: u64,
     ) -> Result<Ready> {
-        let answer = self.tokens_max(free).min(core.context_window * CONTEXT_RESERVE_PERCENT / 100);
-        let engineer = self.request.engineer.or(core.engineer);
-        let engineer = engineer.unwrap_or(self.processor.settings.engineer);
+        let settings = &self.processor.settings.context;
+        let reserve = core.context_window * settings.slots.reserve / 100;
+        let answer = self.tokens_max(free).min(reserve);
+        let engineer = self.request.engineer.or(core.engineer).unwrap_or(settings.engineer);
         let (who, agent) = (&self.request.principal, &self.request.agent);
         let room = free.saturating_sub(answer);
         // A context that would have too little room is built first, to see whether it is needed.
-        let wanted = room.max(CONTEXT_ROOM_TOKENS.min(core.context_window / 8));
+        let least = settings.documents_min.min(core.context_window / 8);
+        let wanted = room.max(least);
         let context =
             self.processor.executor.context_for(who, agent, (core, engineer), wanted).await?;
         let shown = context.as_ref().map_or(0, ContextOfPrompt::tokens);
         if shown > room && is_first {
             let what = format!("context/{n}/{smaller}");
-            let target = context_target(core);
+            let target = context_target(core, reserve + least);
             if self.evict(core, target, &what).await? {
                 let (who, agent) = (&self.request.principal, &self.request.agent);
                 let (core, _) = self.processor.executor.peek(who, agent, "").await?;
@@ -517,13 +516,12 @@ fn target_of(core: &Core, wants_less: bool) -> Option<u64> {
     Some(wanted.max(stays + least)).filter(|target| *target < now.occupancy)
 }
 
-/// Returns the number of tokens of the window that leaves room for a context and the answer, if an
-/// eviction can reach it.
-fn context_target(core: &Core) -> Option<u64> {
+/// Returns the number of tokens of the window that leaves `room` for a context and the answer, if
+/// an eviction can reach it.
+fn context_target(core: &Core, room: u64) -> Option<u64> {
     let (now, window) = (tokens(core), core.context_window);
     let stays = now.without(&[Section::Queue, Section::Summary]) + summary_tokens_max(window);
-    let wanted = window * (100 - CONTEXT_RESERVE_PERCENT) / 100;
-    let wanted = wanted.saturating_sub(CONTEXT_ROOM_TOKENS.min(window / 8));
+    let wanted = window.saturating_sub(room);
     let wanted = wanted.min(core.token_budget.target.max(stays));
     Some(wanted).filter(|target| (stays..now.occupancy).contains(target))
 }

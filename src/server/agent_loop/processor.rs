@@ -20,7 +20,7 @@ use vctx_core::dialect::{Dialect, Translated};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::capture::Capture;
 use vctx_core::memory::core::{Core, Offered};
-use vctx_core::memory::engineer::Engineer;
+use vctx_core::memory::engineer::ContextSettings;
 use vctx_core::memory::run::RunReason;
 use vctx_core::tools::{Call, EndRun, HoldRun};
 use vctx_core::window::narrow_window;
@@ -39,9 +39,8 @@ pub struct ProcessorSettings {
     pub dialect: Dialect,
     /// Whether the tool schemas are sent in strict mode.
     pub strict: bool,
-    /// When prompts get a context that is built for their question, unless the agent or the run
-    /// says otherwise.
-    pub engineer: Engineer,
+    /// Settings of the contexts of prompts.
+    pub context: ContextSettings,
 }
 
 /// Returns the call that takes or renews a run's lease.

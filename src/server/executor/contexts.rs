@@ -6,7 +6,6 @@ use super::executor::Executor;
 use crate::store;
 use vctx_base::metric;
 use vctx_core::error::{Error, Result};
-use vctx_core::limits::CONTEXT_PERCENT;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::engineer::Engineer;
 use vctx_core::memory::message::Message;
@@ -58,7 +57,7 @@ impl Executor {
         if let Some(known) = self.known_context(&scope, &core, asked, room).await? {
             return Ok(Some(known));
         }
-        let most = room.min(core.context_window * CONTEXT_PERCENT / 100);
+        let most = room.min(core.context_window * self.context.slots.documents / 100);
         let always = engineer == Engineer::Always;
         let call = BuildContext {
             tokens_max: Some(most),
