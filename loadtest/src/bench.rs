@@ -10,8 +10,8 @@ use crate::calls::{Calls, Tool, append_body};
 use crate::child::Process;
 use crate::echo;
 use crate::load::{Measured, Operation};
-use crate::meters::{ProcessorTime, Samples};
-use crate::options::Options;
+use crate::meters::{ProcessorTime, Samples, process_micros};
+use crate::options::BenchOptions;
 use crate::report::{self, Requests};
 use crate::session::{Session, program};
 use crate::store::{BareStore, log};
@@ -25,13 +25,22 @@ const WARM: Duration = Duration::from_millis(300);
 /// Number of calls over which database requests are counted.
 const COUNTED_CALLS: u32 = 10;
 
+/// A measured program of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The program itself.
+    Measured,
+    /// The program with which it is compared.
+    Against,
+}
+
 /// A measured call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BenchTarget {
     Echo,
     Log { sync: bool },
     Fjall,
-    Vctx { tool: Tool, durable: bool },
+    Vctx { tool: Tool, durable: bool, build: Build },
 }
 
 /// One row of the benchmark's report.
@@ -39,6 +48,8 @@ pub(crate) struct BenchCase {
     pub(crate) target: BenchTarget,
     pub(crate) clients: usize,
     pub(crate) measured: Measured,
+    /// Processor time of the server's process, in microseconds.
+    pub(crate) processor: f64,
     /// Processor time of the server's threads by name, in microseconds.
     pub(crate) threads: BTreeMap<String, f64>,
 }
@@ -47,96 +58,126 @@ pub(crate) struct BenchCase {
 struct BenchProcesses {
     folder: PathBuf,
     echo: Process,
-    durable: Process,
-    fast: Process,
+    /// Servers by build and durability.
+    servers: Vec<(Build, bool, Process)>,
     store: BareStore,
 }
 
 /// Measures all cases and writes the report.
-pub(crate) fn run(options: &Options) -> Result<(), Fault> {
-    let session = Session::begin(&options.common)?;
-    let processes = BenchProcesses::prepare(&session, options)?;
-    let time = options.common.time;
-    let (cases, requests) = processes.measure(time / u32::try_from(ROUNDS)?).map_err(|fault| {
-        let (durable, fast) = (processes.durable.tail(), processes.fast.tail());
-        format!("{fault}\n--- ends of the servers' logs ---\n{durable}\n{fast}")
-    })?;
-    for process in [processes.durable, processes.fast, processes.echo] {
-        process.stop()?;
+pub(crate) fn run(options: &BenchOptions) -> Result<(), Fault> {
+    let common = &options.options.common;
+    let session = Session::begin(common)?;
+    let mut cases = cases(options.against.is_some());
+    cases
+        .retain(|case| options.only.as_ref().is_none_or(|only| report::title(case).contains(only)));
+    if cases.is_empty() {
+        return Err("--only: no row's name contains the text".into());
     }
+    let processes = BenchProcesses::prepare(&session, options)?;
+    let time = common.time;
+    let requests =
+        processes.measure(&mut cases, time / u32::try_from(ROUNDS)?).map_err(|fault| {
+            let tails = processes.servers.iter().map(|(_, _, server)| server.tail());
+            let tails = tails.collect::<Vec<String>>().join("\n");
+            format!("{fault}\n--- ends of the servers' logs ---\n{tails}")
+        })?;
+    for (_, _, server) in processes.servers {
+        server.stop()?;
+    }
+    processes.echo.stop()?;
     let text = report::markdown(session.head("Load bench"), time, ROUNDS, &cases, &requests);
     session.publish(&text, &text)
 }
 
-fn cases() -> Vec<BenchCase> {
+fn cases(is_compared: bool) -> Vec<BenchCase> {
     let mut list = Vec::new();
     let mut add = |target, clients| {
         let (measured, threads) = (Measured::new(clients), BTreeMap::new());
-        list.push(BenchCase { target, clients, measured, threads });
+        list.push(BenchCase { target, clients, measured, processor: 0.0, threads });
     };
     add(BenchTarget::Log { sync: false }, 1);
     add(BenchTarget::Log { sync: true }, 1);
     add(BenchTarget::Fjall, 1);
+    let builds = [Build::Measured, Build::Against];
+    let builds = &builds[..if is_compared { 2 } else { 1 }];
     for clients in CLIENTS {
         add(BenchTarget::Echo, clients);
         for tool in [Tool::Append, Tool::StoreCore] {
             for durable in [true, false] {
-                add(BenchTarget::Vctx { tool, durable }, clients);
+                for build in builds {
+                    add(BenchTarget::Vctx { tool, durable, build: *build }, clients);
+                }
             }
         }
     }
     for durable in [true, false] {
-        add(BenchTarget::Vctx { tool: Tool::Evict, durable }, 1);
+        for build in builds {
+            add(BenchTarget::Vctx { tool: Tool::Evict, durable, build: *build }, 1);
+        }
     }
     list
 }
 
 impl BenchProcesses {
-    fn prepare(session: &Session<'_>, options: &Options) -> Result<Self, Fault> {
-        let program = program(options.vctx.as_deref(), "vctx")?;
-        let server = |name, durable| {
-            let settings = [("VCTX_STORE__DURABLE", durable)];
-            Process::server(&program, &session.subfolder(name)?, &settings)
-        };
+    fn prepare(session: &Session<'_>, options: &BenchOptions) -> Result<Self, Fault> {
+        let mut programs =
+            vec![(Build::Measured, program(options.options.vctx.as_deref(), "vctx")?)];
+        programs.extend(options.against.clone().map(|other| (Build::Against, other)));
+        let mut servers = Vec::new();
+        for (build, program) in programs {
+            for durable in [true, false] {
+                let folder = session.subfolder(&format!("{build:?}-{durable}"))?;
+                let settings = [("VCTX_STORE__DURABLE", if durable { "true" } else { "false" })];
+                servers.push((build, durable, Process::server(&program, &folder, &settings)?));
+            }
+        }
         Ok(Self {
             folder: session.folder().to_owned(),
             echo: echo::start(&session.subfolder("echo")?)?,
-            durable: server("durable", "true")?,
-            fast: server("fast", "false")?,
+            servers,
             store: BareStore::open(&session.folder().join("fjall"))?,
         })
     }
 
-    fn server(&self, durable: bool) -> &Process {
-        if durable { &self.durable } else { &self.fast }
+    fn server(&self, durable: bool, build: Build) -> &Process {
+        let mut servers = self.servers.iter();
+        let found = servers.find(|(other, syncs, _)| (*other, *syncs) == (build, durable));
+        &found.expect("each build has two servers").2
     }
 
-    fn measure(&self, time: Duration) -> Result<(Vec<BenchCase>, Vec<(Tool, Requests)>), Fault> {
-        for target in [BenchTarget::Echo].into_iter().chain([true, false].map(appending)) {
+    fn measure(
+        &self,
+        cases: &mut [BenchCase],
+        time: Duration,
+    ) -> Result<Vec<(Tool, Requests)>, Fault> {
+        Measured::new(1).run(WARM, self.operations(BenchTarget::Echo, 1, "warm")?)?;
+        for (build, durable, _) in &self.servers {
+            let target = BenchTarget::Vctx { tool: Tool::Append, durable: *durable, build: *build };
             Measured::new(1).run(WARM, self.operations(target, 1, "warm")?)?;
         }
-        let mut cases = cases();
         for round in 0..ROUNDS {
-            for case in &mut cases {
+            for case in &mut *cases {
                 eprintln!("round {} of {ROUNDS}: {}", round + 1, report::title(case));
                 self.measure_one(case, round, time)?;
             }
         }
         let tools = [Tool::Append, Tool::StoreCore, Tool::Evict];
-        let requests = tools.into_iter().map(|tool| Ok((tool, self.requests(tool)?)));
-        let requests = requests.collect::<Result<_, Fault>>()?;
-        Ok((cases, requests))
+        tools.into_iter().map(|tool| Ok((tool, self.requests(tool)?))).collect()
     }
 
     fn measure_one(&self, case: &mut BenchCase, round: usize, time: Duration) -> Result<(), Fault> {
         let operations = self.operations(case.target, case.clients, &round.to_string())?;
-        let BenchTarget::Vctx { durable, .. } = case.target else {
-            return case.measured.run(time, operations);
+        let id = match case.target {
+            BenchTarget::Vctx { durable, build, .. } => self.server(durable, build).id(),
+            BenchTarget::Echo => self.echo.id(),
+            BenchTarget::Log { .. } | BenchTarget::Fjall => {
+                return case.measured.run(time, operations);
+            }
         };
-        let id = self.server(durable).id();
-        let before = ProcessorTime::of(id)?;
+        let before = (ProcessorTime::of(id)?, process_micros(id)?);
         case.measured.run(time, operations)?;
-        for (name, micros) in ProcessorTime::of(id)?.by_thread(&before) {
+        case.processor += process_micros(id)? - before.1;
+        for (name, micros) in ProcessorTime::of(id)?.by_thread(&before.0) {
             *case.threads.entry(name.to_owned()).or_insert(0.0) += micros;
         }
         Ok(())
@@ -156,9 +197,9 @@ impl BenchProcesses {
                     log(&path, append_body(client), sync)
                 }
                 BenchTarget::Fjall => Ok(self.store.inserts(vec![append_body(client)])),
-                BenchTarget::Vctx { tool, durable } => {
+                BenchTarget::Vctx { tool, durable, build } => {
                     let name = format!("{}-{clients}-{client}-{round}", tool.name());
-                    Ok(Calls::new(&self.server(durable).socket, &name, tool)?.operation())
+                    Ok(Calls::new(&self.server(durable, build).socket, &name, tool)?.operation())
                 }
             }
         };
@@ -168,7 +209,7 @@ impl BenchProcesses {
     /// Returns the mean number of database requests that one call causes, from the counters of an
     /// idle server.
     fn requests(&self, tool: Tool) -> Result<Requests, Fault> {
-        let socket = &self.durable.socket;
+        let socket = &self.server(true, Build::Measured).socket;
         let mut calls = Calls::new(socket, &format!("requests-{}", tool.name()), tool)?;
         let mut sums = Requests::default();
         // The first call of a new agent loads the agent's core into the cache. Later calls of the
@@ -190,8 +231,4 @@ impl BenchProcesses {
         }
         Ok(sums)
     }
-}
-
-fn appending(durable: bool) -> BenchTarget {
-    BenchTarget::Vctx { tool: Tool::Append, durable }
 }

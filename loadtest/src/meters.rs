@@ -110,6 +110,20 @@ impl ProcessorTime {
     }
 }
 
+/// Returns the processor time that all threads of a process have used so far, ended ones too, in
+/// microseconds. The kernel counts it in ticks of ten milliseconds (`USER_HZ`).
+pub(crate) fn process_micros(process: u32) -> Result<f64, Fault> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name of the program, in parentheses, may contain spaces.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let ticks: Vec<f64> =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    match ticks[..] {
+        [user, system] => Ok((user + system) * 1e4),
+        _ => Err("stat is not as in proc(5)".into()),
+    }
+}
+
 /// Returns the main memory that a process uses, in MiB, from the line of `/proc/PID/status` that
 /// begins with `name`.
 pub(crate) fn memory_mib(process: u32, name: &str) -> Result<f64, Fault> {

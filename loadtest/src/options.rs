@@ -18,6 +18,7 @@ stdout, and names the machine, its load and the commit.
 
 Examples:
   vctx-loadtest bench --out bench.md
+  vctx-loadtest bench --against older/vctx --only append_fifo
   vctx-loadtest slo --scenario recall --scale 0.1
   vctx-loadtest engine --only a,b";
 
@@ -31,7 +32,7 @@ pub(crate) struct CommandLine {
 #[derive(Debug, PartialEq, Subcommand)]
 pub(crate) enum Command {
     /// Measure calls of vctx, an HTTP echo and the disk alternately
-    Bench(Options),
+    Bench(BenchOptions),
     /// Measure the overhead of a run around the model, with a scripted model
     Run(Options),
     /// Check the service levels with calls at a fixed rate; if a level is not met, the exit code is
@@ -88,6 +89,20 @@ pub(crate) struct Options {
     /// Program of the server [default: vctx in the directory of this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) vctx: Option<PathBuf>,
+}
+
+#[derive(Debug, PartialEq, Args)]
+pub(crate) struct BenchOptions {
+    #[command(flatten)]
+    pub(crate) options: Options,
+
+    /// Another program of the server, such as that of an earlier commit, to measure in turn
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Measure only rows whose name contains this text, such as "append_fifo`, durable"
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
 }
 
 /// Files with data that replace generated data.
@@ -218,8 +233,13 @@ mod tests {
         let Ok(Command::Bench(bench)) = parse("bench --seconds 2 --vctx a/vctx --out r.md") else {
             panic!("a bench")
         };
-        assert_eq!(bench.common.time, Duration::from_secs(2));
-        assert_eq!((bench.vctx, bench.common.out), (Some("a/vctx".into()), Some("r.md".into())));
+        let options = bench.options;
+        assert_eq!(options.common.time, Duration::from_secs(2));
+        assert_eq!(
+            (options.vctx, options.common.out),
+            (Some("a/vctx".into()), Some("r.md".into()))
+        );
+        assert_eq!((bench.against, bench.only), (None, None));
         let Ok(Command::Engine(engine)) = parse("engine --only a,f --scale 1") else {
             panic!("an engine")
         };

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::bench::{BenchCase, BenchTarget};
+use crate::bench::{BenchCase, BenchTarget, Build};
 use crate::calls::{BODY_BYTES, Tool};
 use crate::load::CALLS_MAX;
 
@@ -39,8 +39,10 @@ pub(crate) fn title(case: &BenchCase) -> String {
         BenchTarget::Log { sync: true } => "log: append and fdatasync".to_owned(),
         BenchTarget::Log { sync: false } => "log: append, not synced".to_owned(),
         BenchTarget::Fjall => "fjall: insert and sync".to_owned(),
-        BenchTarget::Vctx { tool, durable } => {
-            format!("`{}`, {}", tool.name(), if durable { "durable" } else { "not durable" })
+        BenchTarget::Vctx { tool, durable, build } => {
+            let durable = if durable { "durable" } else { "not durable" };
+            let build = if build == Build::Against { ", the other program" } else { "" };
+            format!("`{}`, {durable}{build}", tool.name())
         }
     };
     format!("{title}, {clients} client{}", if clients == 1 { "" } else { "s" })
@@ -81,9 +83,13 @@ fn table(text: &mut String, cases: &[BenchCase]) {
     }
 }
 
-fn find(cases: &[BenchCase], target: BenchTarget, clients: usize) -> &BenchCase {
-    let mut found = cases.iter().filter(|case| case.target == target && case.clients == clients);
-    found.next().expect("the benchmark measured every case of the report")
+fn find(cases: &[BenchCase], target: BenchTarget, clients: usize) -> Option<&BenchCase> {
+    cases.iter().find(|case| case.target == target && case.clients == clients)
+}
+
+/// Returns the median duration of a call in microseconds, or `None` if it was not measured.
+fn median(cases: &[BenchCase], target: BenchTarget, clients: usize) -> Option<f64> {
+    find(cases, target, clients).map(|case| case.measured.micros(0.5))
 }
 
 fn most_clients(cases: &[BenchCase]) -> usize {
@@ -91,27 +97,34 @@ fn most_clients(cases: &[BenchCase]) -> usize {
 }
 
 fn ratios(text: &mut String, cases: &[BenchCase]) {
-    let p50 = |target, clients| find(cases, target, clients).measured.micros(0.5);
-    let echo = p50(BenchTarget::Echo, 1);
-    let synced = p50(BenchTarget::Log { sync: true }, 1);
-    let floor = 2.0 * echo + synced;
+    let echo = median(cases, BenchTarget::Echo, 1);
+    let synced = median(cases, BenchTarget::Log { sync: true }, 1);
+    let floor = echo.zip(synced).map(|(echo, synced)| 2.0 * echo + synced);
+    let build = Build::Measured;
     line!(text, "\n## Against echo and disk\n\n| What | is | goal |\n|---|---|---|");
     for (tool, goal) in [(Tool::Append, format!("≤ {RATIO_MAX}")), (Tool::StoreCore, "–".into())]
     {
-        let durable = p50(BenchTarget::Vctx { tool, durable: true }, 1);
-        let fast = p50(BenchTarget::Vctx { tool, durable: false }, 1);
-        let name = tool.name();
-        line!(
-            text,
-            "| durable `{name}` p50 / (two echoes + one synced write = {floor:.0} µs) | {:.2} | {goal} |",
-            durable / floor
-        );
-        line!(text, "| not durable `{name}` p50 / two echoes | {:.2} | – |", fast / (2.0 * echo));
-        line!(text, "| share of durability in `{name}` p50 | {:.0} µs | – |", durable - fast);
+        let of = |durable| median(cases, BenchTarget::Vctx { tool, durable, build }, 1);
+        let (durable, fast, name) = (of(true), of(false), tool.name());
+        if let Some((durable, floor)) = durable.zip(floor) {
+            line!(
+                text,
+                "| durable `{name}` p50 / (two echoes + one synced write = {floor:.0} µs) | {:.2} | {goal} |",
+                durable / floor
+            );
+        }
+        if let Some((fast, echo)) = fast.zip(echo) {
+            let ratio = fast / (2.0 * echo);
+            line!(text, "| not durable `{name}` p50 / two echoes | {ratio:.2} | – |");
+        }
+        if let Some((durable, fast)) = durable.zip(fast) {
+            line!(text, "| share of durability in `{name}` p50 | {:.0} µs | – |", durable - fast);
+        }
     }
     let most = most_clients(cases);
     for durable in [true, false] {
-        let case = find(cases, BenchTarget::Vctx { tool: Tool::Append, durable }, most);
+        let target = BenchTarget::Vctx { tool: Tool::Append, durable, build };
+        let Some(case) = find(cases, target, most) else { continue };
         let goal =
             if durable { format!("≥ {APPENDS_PER_SECOND_MIN:.0}") } else { "–".to_owned() };
         let rate = case.measured.rate();
@@ -134,23 +147,43 @@ fn requests_table(text: &mut String, requests: &[(Tool, Requests)]) {
 fn threads_table(text: &mut String, cases: &[BenchCase]) {
     line!(
         text,
-        "\n## Processor time of a durable append\n\nBy thread of the server's process, in µs a call, \
-         as the scheduler counts. The first thread is the server's I/O loop: the server without its \
-         database.\n\n| Clients | thread | µs a call |\n|---|---|---|"
+        "\n## Processor time of a call\n\nOf the server's process with its database, or of the echo's process, in µs a call. \
+         The ratio is to the other program, where one was measured in turn. The I/O loop is the \
+         server without its database.\n\n\
+         | Call | µs a call | ratio | ratio of p50 | ratio of calls a second | threads |\n|---|---|---|---|---|---|"
     );
     for case in cases {
-        if case.target != (BenchTarget::Vctx { tool: Tool::Append, durable: true }) {
-            continue;
-        }
+        let target = match case.target {
+            BenchTarget::Vctx { tool, durable, .. } => {
+                BenchTarget::Vctx { tool, durable, build: Build::Against }
+            }
+            BenchTarget::Echo => case.target,
+            BenchTarget::Log { .. } | BenchTarget::Fjall => continue,
+        };
         let calls = case.measured.calls().max(1) as f64;
         let mut threads: Vec<(&String, f64)> =
             case.threads.iter().map(|(name, micros)| (name, micros / calls)).collect();
-        // The thread that runs `main` has the program's name. Threads with less than half a
-        // microsecond of processor time are omitted.
+        // Threads with less than half a microsecond of processor time are omitted.
         threads.retain(|(_, micros)| *micros >= 0.5);
-        threads.sort_by(|(a, x), (b, y)| (*b == "vctx").cmp(&(*a == "vctx")).then(y.total_cmp(x)));
-        for (name, micros) in threads {
-            line!(text, "| {} | {name} | {micros:.1} |", case.clients);
-        }
+        threads.sort_by(|(_, x), (_, y)| y.total_cmp(x));
+        // The thread that runs `main` has the program's name.
+        let name = |name: &str| if name == "vctx" { "I/O loop" } else { name }.to_owned();
+        let threads: Vec<String> =
+            threads.into_iter().map(|(of, micros)| format!("{} {micros:.1}", name(of))).collect();
+        let micros = case.processor / calls;
+        let other = find(cases, target, case.clients).filter(|other| other.target != case.target);
+        let ratio = |own: f64, of: &dyn Fn(&BenchCase) -> f64| {
+            other.map_or_else(|| "–".to_owned(), |other| format!("{:.2}", own / of(other)))
+        };
+        let of = |case: &BenchCase| case.processor / case.measured.calls().max(1) as f64;
+        line!(
+            text,
+            "| {} | {micros:.1} | {} | {} | {} | {} |",
+            title(case),
+            ratio(micros, &of),
+            ratio(case.measured.micros(0.5), &|case| case.measured.micros(0.5)),
+            ratio(case.measured.rate(), &|case| case.measured.rate()),
+            threads.join(", ")
+        );
     }
 }
