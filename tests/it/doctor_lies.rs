@@ -31,7 +31,7 @@ fn runs(exchange: &Exchange, text: &str) -> bool {
 /// Whether a request runs the query with the given name.
 fn asks(exchange: &Exchange, name: &str) -> bool {
     let query = QUERIES.iter().find(|query| query.name == name).expect("a query");
-    runs(exchange, query.text)
+    runs(exchange, query.statement())
 }
 
 /// Whether a request has the given method and a path with the given part.
@@ -153,7 +153,7 @@ const SERVER: &[Fault] = &[
     Fault {
         red: &["objects.view-transaction"],
         lie: |x, told| {
-            if runs(x, probe::WORDED.text) && x.request["bindVars"]["text"] == "lighthouse" {
+            if runs(x, probe::WORDED.statement()) && x.request["bindVars"]["text"] == "lighthouse" {
                 rows_of(told, json!(["given_up"]));
             }
         },
@@ -215,7 +215,8 @@ const PLANS: &[Fault] = &[
     Fault {
         red: &["queries.explained", "queries.run"],
         lie: |x, told| {
-            let explains = is(x, "POST", "/_api/explain") && x.request["query"] == QUERIES[0].text;
+            let explains =
+                is(x, "POST", "/_api/explain") && x.request["query"] == QUERIES[0].statement();
             if explains || asks(x, QUERIES[0].name) {
                 refuse(told, 400, 1501);
             }
@@ -365,7 +366,7 @@ const DEPLOYED: &[Fault] = &[
     Fault {
         red: &["health.clock"],
         lie: |x, told| {
-            if runs(x, probe::VALUES.text) {
+            if runs(x, probe::VALUES.statement()) {
                 let now = told.body["result"][0]["now_ms"].as_u64().expect("a moment");
                 told.body["result"][0]["now_ms"] = json!(now - 3_600_000);
             }
@@ -400,7 +401,7 @@ const DEPLOYED: &[Fault] = &[
             if is(x, "GET", "/_api/collection/recall_marks/count") {
                 told.body["count"] = json!(1);
             }
-            if runs(x, probe::UNEMBEDDED.text) {
+            if runs(x, probe::UNEMBEDDED.statement()) {
                 rows_of(told, json!([{"agent": "ada", "logged_ms": 1, "waits": true}]));
             }
             if asks(x, "schedule_due") {

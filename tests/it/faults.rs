@@ -21,7 +21,7 @@ const SENDS_MAX: usize = 40;
 const REFUSAL: Duration = Duration::from_millis(300);
 
 /// Repeats a call with the same key until it succeeds, as the errors of failed attempts advise.
-async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
+pub(crate) async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     let key = key();
     for _ in 0..SENDS_MAX {
         let _refused = match agent.attempt(tool, arguments, &key, "*").await {

@@ -136,6 +136,7 @@ mod strict;
 mod tainted;
 mod tamper;
 mod ticks;
+mod together;
 mod told;
 mod tour;
 mod trace_context;

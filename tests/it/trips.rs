@@ -28,7 +28,7 @@ const PERIODIC: [&str; 5] =
 fn by_itself(exchange: &Exchange) -> bool {
     let named = |name: &str| PERIODIC.contains(&name);
     match exchange.request["query"].as_str() {
-        Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
+        Some(text) => QUERIES.iter().any(|query| query.statement() == text && named(query.name)),
         None => ["/archival_docs/count", "/_admin/server/availability"]
             .iter()
             .any(|path| exchange.path.contains(path)),

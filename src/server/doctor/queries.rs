@@ -45,16 +45,11 @@ pub(super) async fn look(visit: &Visit<'_>, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of a query without its comment lines.
-fn spoken(query: Query) -> String {
-    query.text.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>().join("\n")
-}
-
 /// Returns the queries to explain: those that the database's release supports. Queries that use a
 /// vector index are included only if this run created such an index.
 fn texts(visit: &Visit<'_>, seed: u64, is_indexed: bool) -> Vec<(Query, Value)> {
     let known = |(query, _): &(Query, Value)| {
-        let near = spoken(*query).contains("APPROX_NEAR_");
+        let near = query.statement().contains("APPROX_NEAR_");
         // A filter before a vector search is possible since 3.12.6; the server uses it since
         // 3.12.7.
         let first = query.name.ends_with("_first");
@@ -167,7 +162,7 @@ async fn explain(db: &Admin, texts: &[(Query, Value)], note: &str, rows: &mut Ro
 
 /// Returns the types of plan nodes that a query's text requires but its plan lacks.
 fn missing_nodes(query: Query, plan: &Answer) -> Vec<&'static str> {
-    let (text, nodes) = (spoken(query), nodes(plan));
+    let (text, nodes) = (query.statement(), nodes(plan));
     [
         ("APPROX_NEAR_", "EnumerateNearVectorNode"),
         ("SEARCH ", "EnumerateViewNode"),

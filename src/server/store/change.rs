@@ -15,6 +15,7 @@ use super::ledger::{Touched, Written, salt};
 use super::query::{Query, queries};
 use super::retention;
 use super::schedule;
+use super::together::{Shared, Way};
 use super::transaction::{Committed, Stream};
 use crate::store::limits::BATCH_ROWS;
 use vctx_base::metric;
@@ -141,15 +142,29 @@ pub async fn apply(
 }
 
 async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied> {
-    for _ in 0..HEAD_TRIES_MAX {
+    let mut may_share = true;
+    for _ in 0..=HEAD_TRIES_MAX {
         let Some(before) = head_of(rw, scope).await? else { return Ok(Applied::Unsealed) };
         let (query, binds, after) =
             guarded(rw, scope, change, record, Written::new(scope), &before)?;
-        let outcome = match rw.row::<Row>(query, binds).await {
-            Ok(row) => row.map_or(Applied::Raced, Row::outcome),
-            // The next entry, or the record of the same call, has just been written.
-            Err(fault) if fault.is_duplicate() => Applied::Raced,
-            Err(fault) => return Err(fault),
+        let way = match query {
+            CHANGE if may_share => rw.together.write(scope, binds).await,
+            _ => Way::Alone(binds, None),
+        };
+        let outcome = match way {
+            Way::Alone(binds, _permit) => match rw.row::<Row>(query, binds).await {
+                Ok(row) => row.map_or(Applied::Raced, Row::outcome),
+                // The next entry, or the record of the same call, has just been written.
+                Err(fault) if fault.is_duplicate() => Applied::Raced,
+                Err(fault) => return Err(fault),
+            },
+            Way::Shared(Ok(Shared::Written(rev))) => Applied::Written(rev),
+            // Only the answer to a request with this change alone says what it lacks.
+            Way::Shared(Ok(Shared::Refused)) => {
+                may_share = false;
+                continue;
+            }
+            Way::Shared(Err(fault)) => return Err(fault),
         };
         match outcome {
             Applied::Written(ref rev) => rw.heads.written_with(scope, before, after, Some(rev)),

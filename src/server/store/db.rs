@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::fault::{Fault, FaultKind, Result};
 use super::heads::Heads;
 use super::query::Query;
+use super::together::Together;
 use super::transaction::Leftovers;
 use super::uds::UdsClient;
 use crate::store::limits::BATCH_ROWS;
@@ -54,7 +56,9 @@ pub struct Ro {
 
 /// The connection for writes.
 pub struct Rw {
-    pub(super) link: Link,
+    pub(super) link: Arc<Link>,
+    /// Changes that share requests.
+    pub(super) together: Arc<Together>,
     pub(super) sync: bool,
     /// Heads of ledgers that no checkpoint has signed yet.
     pub heads: Heads,
@@ -153,8 +157,11 @@ impl Link {
         query: Query,
         binds: Binds,
     ) -> Result<Vec<R>> {
-        let request =
-            AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
+        let request = AqlQuery::builder()
+            .query(query.statement())
+            .bind_vars(binds.0)
+            .batch_size(BATCH_ROWS)
+            .build();
         let request = serde_json::to_string(&request)
             .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
         let first: Batch<R> = self.batch("_api/cursor", request, transaction).await?;
@@ -382,9 +389,11 @@ impl Ro {
 impl Rw {
     /// Connects to the write socket.
     pub async fn connect(settings: &Settings) -> Result<Self> {
-        let link =
-            Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
+        let link = Arc::new(
+            Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?,
+        );
         Ok(Self {
+            together: Together::new(Arc::clone(&link)),
             link,
             sync: settings.sync,
             heads: Heads::default(),

@@ -154,7 +154,7 @@ impl<'a> Dump<'a> {
         let (link, socket, transaction) = match ro.link().begin(&collections).await {
             Ok(transaction) => (ro.link(), "ro", transaction),
             Err(Fault { kind: FaultKind::Arango { status: 403 | 405, .. }, .. }) => {
-                (&rw.link, "rw", rw.link.begin(&collections).await?)
+                (&*rw.link, "rw", rw.link.begin(&collections).await?)
             }
             Err(fault) => return Err(fault),
         };

@@ -68,6 +68,11 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 1210, .. })
     }
 
+    /// Returns whether the database refused the request, so that nothing was written.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.kind, FaultKind::Arango { status: ..500, .. })
+    }
+
     /// Returns whether the error number says that the database accepts no writes at all: 1004
     /// (read-only), 1104 (disk full), 1305 (disk error), 2 (the engine's answer to the first failed
     /// write).

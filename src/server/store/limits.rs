@@ -14,6 +14,13 @@ pub(crate) const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Maximum number of chunks that one query of an ingest writes. One transaction may run several
 /// such queries.
 pub(crate) const INGEST_ROWS: usize = 128;
+/// Number of requests with changes that may be on their way before further changes wait, to be sent
+/// together.
+pub(crate) const TOGETHER_SENT_MAX: usize = 2;
+/// Maximum number of changes in one request.
+pub(crate) const TOGETHER_CHANGES_MAX: usize = 32;
+/// Maximum number of changes that wait to be sent together; further changes are sent alone.
+pub(crate) const TOGETHER_WAITING_MAX: usize = 1_024;
 /// Number of rows of each collection that one request removes while an import is undone.
 pub(crate) const IMPORT_TRIM_ROWS: u64 = 256;
 }

@@ -36,6 +36,7 @@ mod schedule;
 mod score;
 mod setup;
 mod thread;
+mod together;
 mod tombstone;
 mod trace;
 mod transaction;

@@ -61,7 +61,7 @@ pub async fn run_batched(
     binds: &Value,
     batch_rows: u64,
 ) -> Result<Answer> {
-    let body = json!({"query": query.text, "bindVars": binds, "batchSize": batch_rows,
+    let body = json!({"query": query.statement(), "bindVars": binds, "batchSize": batch_rows,
         "options": {"failOnWarning": true}});
     let headers: Vec<(&str, &str)> =
         transaction.iter().map(|id| ("x-arango-trx-id", *id)).collect();
@@ -76,7 +76,7 @@ pub async fn run_batched(
 
 /// Returns the optimizer's plan for a query.
 pub async fn explain(db: &Admin, query: Query, binds: &Value) -> Result<Answer> {
-    let body = json!({"query": query.text, "bindVars": binds});
+    let body = json!({"query": query.statement(), "bindVars": binds});
     db.ask(Method::POST, "_api/explain", Some(&body)).await
 }
 

@@ -8,8 +8,20 @@ use std::sync::LazyLock;
 pub struct Query {
     /// Name of the query's file, without `.aql`.
     pub name: &'static str,
-    /// AQL text of the query, with its comment.
+    /// AQL text of the query, with the comment at its beginning.
     pub text: &'static str,
+}
+
+impl Query {
+    /// Returns the text without the comment, as it is sent to the database.
+    #[must_use]
+    pub fn statement(self) -> &'static str {
+        let mut rest = self.text;
+        while let Some((_, after)) = rest.split_once('\n').filter(|_| rest.starts_with("//")) {
+            rest = after;
+        }
+        rest
+    }
 }
 
 /// Defines the queries that a Rust file uses: one constant for each query, and `ALL` with all of
@@ -41,6 +53,7 @@ pub static QUERIES: LazyLock<Vec<Query>> = LazyLock::new(|| {
         message::ALL,
         names::ALL,
         thread::ALL,
+        together::ALL,
         tombstone::ALL,
         recall::ALL,
         recall_vectors::ALL,

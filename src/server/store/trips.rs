@@ -42,10 +42,15 @@ pub(super) fn count_request() {
     note(|counts| &counts.sent);
 }
 
+/// Counts a request as answered.
+pub(super) fn count_answer() {
+    note(|counts| &counts.answered);
+}
+
 /// Counts the request as answered. If it got no answer, a metric counts the reason instead.
 pub(super) fn ended(answer: &Result<Response<String>, ClientError>) {
     match unanswered(answer) {
-        None => note(|counts| &counts.answered),
+        None => count_answer(),
         Some(why) => metrics::counter!(metric::STORE_UNANSWERED, "why" => why).increment(1),
     }
 }
