@@ -30,7 +30,7 @@ use crate::value::Value;
 
 /// Name and version of the store's format, written as a store's first record.
 const FORMAT: &str = "arango-embedded";
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 
 /// Options of an engine.
 #[derive(Clone, Debug)]
@@ -419,10 +419,10 @@ pub(crate) fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
     let version = found.as_ref().and_then(|text| text.strip_prefix(FORMAT)?.trim().parse().ok());
     let text = match (version, found) {
         (Some(FORMAT_VERSION), _) => return Ok(()),
-        // Format 2 of the store differs from format 1 only by the seal (a file with the number of
-        // the newest synced commit group).
-        (Some(1), _) => {
-            tracing::info!(to = FORMAT_VERSION, "a store of format 1 is upgraded");
+        // Format 2 differs from format 1 only by the seal (a file with the number of the newest
+        // synced commit group), and format 3 from format 2 only by further encodings of values.
+        (Some(old @ (1 | 2)), _) => {
+            tracing::info!(from = old, to = FORMAT_VERSION, "a store is upgraded");
             return write_format(store);
         }
         (Some(newer), _) => format!(

@@ -21,6 +21,14 @@ pub(super) const ARRAY: u8 = 7;
 pub(super) const OBJECT: u8 = 8;
 /// Tag of an array that contains only doubles, stored in eight bytes each; used for vectors.
 pub(super) const DOUBLES: u8 = 9;
+/// Tag of such an array whose doubles are equal to 32-bit floats, stored in four bytes each. Models
+/// return such vectors.
+pub(super) const FLOATS: u8 = 10;
+/// Tag of a text that consists of pairs of lower-case hexadecimal digits, stored in one byte each;
+/// used for digests.
+pub(super) const HEX: u8 = 11;
+/// Minimum length in bytes of a text that is stored as pairs of hexadecimal digits.
+const HEX_BYTES_MIN: usize = 16;
 
 /// A stored document: revision, key, then the document's attributes without `_key`, `_id`, `_rev`.
 #[derive(Clone, Copy, Debug)]
@@ -178,8 +186,7 @@ pub(super) fn damaged() -> Error {
 /// Appends one attribute whose value is a text.
 pub(super) fn put_text_attribute(name: &str, text: &str, out: &mut Vec<u8>) {
     put_text(name, out);
-    out.push(STRING);
-    put_text(text, out);
+    put_string(text, out);
 }
 
 /// Appends one attribute.
@@ -205,24 +212,56 @@ fn put(value: &Value, out: &mut Vec<u8>) {
             out.push(DOUBLE);
             out.extend_from_slice(&d.to_le_bytes());
         }
-        Value::String(s) => {
-            out.push(STRING);
-            put_text(s, out);
-        }
+        Value::String(s) => put_string(s, out),
         Value::Array(items) => put_array(items, out),
         Value::Object(object) => put_object(object, out),
     }
 }
 
+fn put_string(text: &str, out: &mut Vec<u8>) {
+    let digits = text.as_bytes();
+    let is_hex = digits.len() >= HEX_BYTES_MIN
+        && digits.len().is_multiple_of(2)
+        && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    if !is_hex {
+        out.push(STRING);
+        return put_text(text, out);
+    }
+    out.push(HEX);
+    put_varint(digits.len() as u64 / 2, out);
+    let value = |digit: u8| if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 };
+    let (pairs, _) = digits.as_chunks::<2>();
+    out.extend(pairs.iter().map(|[high, low]| value(*high) << 4 | value(*low)));
+}
+
+/// Returns the text of a value with the tag [`HEX`].
+pub(super) fn hex_text(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS[usize::from(value)];
+    bytes.iter().flat_map(move |byte| [digit(byte >> 4), digit(byte & 15)])
+}
+
 fn put_array(items: &[Value], out: &mut Vec<u8>) {
-    let doubles = items.len() > 1 && items.iter().all(|item| matches!(item, Value::Double(_)));
-    out.push(if doubles { DOUBLES } else { ARRAY });
+    let double = |item: &Value| match item {
+        Value::Double(double) => Some(*double),
+        _ => None,
+    };
+    let is_float = |item: &Value| {
+        double(item).is_some_and(|double| f64::from(double as f32).to_bits() == double.to_bits())
+    };
+    let doubles = || items.iter().filter_map(double);
+    let tag = match items {
+        [] | [_] => ARRAY,
+        _ if items.iter().all(is_float) => FLOATS,
+        _ if items.iter().all(|item| double(item).is_some()) => DOUBLES,
+        _ => ARRAY,
+    };
+    out.push(tag);
     put_varint(items.len() as u64, out);
-    for item in items {
-        match item {
-            Value::Double(d) if doubles => out.extend_from_slice(&d.to_le_bytes()),
-            other => put(other, out),
-        }
+    match tag {
+        FLOATS => doubles().for_each(|double| out.extend((double as f32).to_le_bytes())),
+        DOUBLES => doubles().for_each(|double| out.extend(double.to_le_bytes())),
+        _ => items.iter().for_each(|item| put(item, out)),
     }
 }
 
@@ -276,9 +315,14 @@ impl<'a> RecordReader<'a> {
     }
 
     pub(super) fn eight(&mut self) -> Result<[u8; 8]> {
-        let (eight, rest) = self.bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+        self.chunk()
+    }
+
+    /// Reads a fixed number of bytes.
+    pub(super) fn chunk<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (chunk, rest) = self.bytes.split_first_chunk::<N>().ok_or_else(damaged)?;
         self.bytes = rest;
-        Ok(*eight)
+        Ok(*chunk)
     }
 
     /// Reads an item count. Refuses a count larger than the number of remaining bytes, so that
@@ -326,8 +370,9 @@ impl<'a> RecordReader<'a> {
             NULL | FALSE | TRUE => {}
             INT => drop(take_varint(&mut self.bytes)?),
             UINT | DOUBLE => drop(self.eight()?),
-            STRING => drop(self.leave(1)?),
+            STRING | HEX => drop(self.leave(1)?),
             DOUBLES => drop(self.leave(8)?),
+            FLOATS => drop(self.leave(4)?),
             ARRAY => {
                 for _ in 0..self.count()? {
                     self.skip(depth + 1)?;
@@ -370,6 +415,10 @@ impl<'a> RecordReader<'a> {
             UINT => Value::UInt(u64::from_le_bytes(self.eight()?)),
             DOUBLE => Value::Double(f64::from_le_bytes(self.eight()?)),
             STRING => Value::String(self.text()?),
+            HEX => {
+                let text = hex_text(self.raw()?).collect();
+                Value::String(String::from_utf8(text).map_err(|_| damaged())?.into())
+            }
             ARRAY => {
                 let count = self.count()?;
                 let items = (0..count).map(|_| self.value(depth + 1));
@@ -380,6 +429,11 @@ impl<'a> RecordReader<'a> {
                 let (doubles, _) = self.fixed(8)?.as_chunks::<8>();
                 let doubles = doubles.iter().map(|one| Value::Double(f64::from_le_bytes(*one)));
                 Value::array(doubles.collect())
+            }
+            FLOATS => {
+                let (floats, _) = self.fixed(4)?.as_chunks::<4>();
+                let floats = floats.iter().map(|one| f64::from(f32::from_le_bytes(*one)));
+                Value::array(floats.map(Value::Double).collect())
             }
             OBJECT => {
                 let count = self.count()?;

@@ -1,7 +1,9 @@
 //! Writes stored documents as JSON text, and computes the memory size that their values would have,
 //! without decoding the documents into values.
 
-use super::document::{ARRAY, DOUBLE, DOUBLES, FALSE, INT, NULL, OBJECT, STRING, TRUE, UINT};
+use super::document::{
+    ARRAY, DOUBLE, DOUBLES, FALSE, FLOATS, HEX, INT, NULL, OBJECT, STRING, TRUE, UINT, hex_text,
+};
 use super::document::{Record, RecordReader, damaged};
 use crate::error::Result;
 use crate::limits::VALUE_DEPTH_MAX;
@@ -103,7 +105,9 @@ impl RecordReader<'_> {
                 0
             }
             STRING => self.checked()?,
+            HEX => self.leave(1)? * 2,
             DOUBLES => self.leave(8)? * VALUE_BYTES,
+            FLOATS => self.leave(4)? * VALUE_BYTES,
             ARRAY => {
                 let mut size = 0;
                 for _ in 0..self.count()? {
@@ -144,11 +148,24 @@ impl RecordReader<'_> {
                 write_escaped_bytes(self.raw()?, out);
                 out.put("\"");
             }
+            HEX => {
+                out.put("\"");
+                out.extend(hex_text(self.raw()?));
+                out.put("\"");
+            }
             DOUBLES => {
                 out.put("[");
                 for at in 0..self.count()? {
                     separate(at, out);
                     write_double(f64::from_le_bytes(self.eight()?), out);
+                }
+                out.put("]");
+            }
+            FLOATS => {
+                out.put("[");
+                for at in 0..self.count()? {
+                    separate(at, out);
+                    write_double(f32::from_le_bytes(self.chunk()?).into(), out);
                 }
                 out.put("]");
             }
@@ -188,11 +205,12 @@ mod tests {
     use super::*;
     use crate::value::{Object, parse, write_text};
 
-    const DOCUMENTS: [&str; 6] = [
+    const DOCUMENTS: [&str; 7] = [
         "{}",
         r#"{"n":0,"m":-1,"big":18446744073709551615,"low":-9223372036854775808,"t":true,"f":false,"z":null}"#,
         r#"{"text":"plain","quoted \"name\"":"a\\b\"c\nd\re\tf\bg\fh\u0001i\u001f","long":"0123456789abcdef0123456789abcde\"","ä":"😀 é","":""}"#,
         r#"{"v":[0.5,-0.0,1e300,1e-7,9007199254740992],"w":[1,2.5,"x",[],[[{}]]],"one":[0.5]}"#,
+        r#"{"hex":"00ff10abcdef0123","odd":"00ff10abcdef012","upper":"00FF10abcdef0123","short":"00ff","v":[0.1,0.5]}"#,
         r#"{"o":{"p":{"q":[{"r":1},{"r":null}]},"s":"t"},"e":{}}"#,
         r#"{"_from":"c/1","_to":"c/2","n":1}"#,
     ];

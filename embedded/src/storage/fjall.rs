@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::config::CompressionPolicy;
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::group::{Group, Poison};
 use super::journal::repair;
@@ -75,10 +76,17 @@ impl FjallStore {
             .max_cached_files(Some(OPEN_FILES_MAX))
             .worker_threads(STORE_THREADS)
             .manual_journal_persist(true)
+            // The check of journals reads the values as they are.
+            .journal_compression(CompressionType::None)
             .open()
             .map_err(|error| refused(directory, &error))?;
         let open = |space: Space| {
-            let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
+            // A store keeps the options with which it was made.
+            let options = || {
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(memtable_bytes)
+                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+            };
             database.keyspace(space.name(), options).map_err(|error| refused(directory, &error))
         };
         let spaces = [open(Space::Meta)?, open(Space::Documents)?, open(Space::Indexes)?];

@@ -60,10 +60,10 @@ fn a_store_of_a_newer_format_is_refused_with_what_to_do() {
     let engine =
         Engine::open(&home.path().join("data"), Options::default()).expect("an older store");
     drop(engine);
-    // The last commit of the journal records format 2. The test replaces `2` with `7` and
+    // The last commit of the journal records format 3. The test replaces `3` with `7` and
     // recomputes the checksum of the batch.
     let mut bytes = fs::read(&journal).expect("the journal");
-    let record = b"arango-embedded 2";
+    let record = b"arango-embedded 3";
     let at = bytes.windows(record.len()).rposition(|window| window == record).expect("the record");
     bytes[at + record.len() - 1] = b'7';
     reseal(&mut bytes, at);
