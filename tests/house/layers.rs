@@ -56,6 +56,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "regex",
     // `ring` is used for SHA-256 only.
     "ring",
+    "rustc-hash",
     "schemars",
     "serde",
     "serde_json",

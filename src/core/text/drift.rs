@@ -3,7 +3,7 @@
 
 use super::clauses::BREAK;
 use super::dated::{Origin, label};
-use super::lexical::{DIMENSION, embed_query};
+use super::lexical::{DIMENSION, Features};
 use super::lexicon::{Lexicon, StemId, sentences};
 use super::local::{Line, NEXT_SPEAKER};
 use crate::memory::TokenCounter;
@@ -22,12 +22,32 @@ const BATCH_WORDS_MAX: usize = 400_000;
 /// no statements. A statement is a sentence or a clause, without its date, position and speaker: a
 /// line of a summary has many of them, and a line of a message few.
 pub fn similarity(summary: &str, previous: &str, batch: &[Line<'_>]) -> Option<f64> {
-    let said = batch.iter().flat_map(|line| sentences(line.text)).map(str::to_owned);
-    let sources: Vec<String> = statements(previous).into_iter().chain(said).collect();
-    let (a, b) = (centroid(&statements(summary))?, centroid(&sources)?);
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
-    let lengths = (dot(&a, &a) * dot(&b, &b)).sqrt();
-    (lengths > 0.0).then(|| dot(&a, &b) / lengths)
+    Sources::new(previous, batch).similarity(summary)
+}
+
+/// The texts that summaries are compared with.
+pub(super) struct Sources {
+    features: Features,
+    centroid: Option<Vec<f64>>,
+}
+
+impl Sources {
+    /// Reads the old summary and the evicted messages.
+    pub(super) fn new(previous: &str, batch: &[Line<'_>]) -> Self {
+        let mut features = Features::new(DIMENSION as usize);
+        let said = batch.iter().flat_map(|line| sentences(line.text)).map(str::to_owned);
+        let statements: Vec<String> = statements(previous).into_iter().chain(said).collect();
+        Self { centroid: centroid(&statements, &mut features), features }
+    }
+
+    /// Compares a summary with the texts; see [`similarity`].
+    pub(super) fn similarity(&mut self, summary: &str) -> Option<f64> {
+        let a = centroid(&statements(summary), &mut self.features)?;
+        let b = self.centroid.as_ref()?;
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+        let lengths = (dot(&a, &a) * dot(b, b)).sqrt();
+        (lengths > 0.0).then(|| dot(&a, b) / lengths)
+    }
 }
 
 /// Returns the statements of a summary.
@@ -44,14 +64,14 @@ fn statements(summary: &str) -> Vec<String> {
 }
 
 /// Returns the mean of the statements' vectors.
-fn centroid(statements: &[String]) -> Option<Vec<f64>> {
+fn centroid(statements: &[String], features: &mut Features) -> Option<Vec<f64>> {
     let statements: Vec<&String> = statements.iter().filter(|one| !one.trim().is_empty()).collect();
     let step = statements.len().div_ceil(LINES_MAX).max(1);
     let mut sum = vec![0.0; DIMENSION as usize];
     let mut count = 0.0;
     for line in statements.iter().step_by(step) {
         let words: Vec<&str> = line.split_whitespace().take(LINE_WORDS_MAX).collect();
-        let vector = embed_query(&words.join(" "), sum.len());
+        let vector = features.embed(&words.join(" "));
         sum.iter_mut().zip(&vector).for_each(|(sum, part)| *sum += part);
         count += 1.0;
     }

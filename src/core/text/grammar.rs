@@ -1,11 +1,12 @@
 //! Word lists of English with which the built-in summariser recognises subjects, verbs and the
 //! borders of clauses. All words are in lower case.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashSet;
+
 /// A set of words, which is read from a list when it is first used.
-pub(super) type Words = LazyLock<HashSet<&'static str>>;
+pub(super) type Words = LazyLock<FxHashSet<&'static str>>;
 
 macro_rules! words {
     ($list:literal) => {

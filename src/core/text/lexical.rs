@@ -5,8 +5,9 @@
 //! finds about two thirds of what BM25 finds. It uses no file, network or randomness, so equal
 //! texts give equal vectors.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::composed::{DOCUMENT_SHARE, SECTION_SHARE};
 use super::filler_words::FILLER_WORDS;
@@ -36,9 +37,9 @@ const WORD_CHARS_MAX: usize = 32;
 /// Factor for rounding a vector's components to six decimals, which a 32-bit float can represent.
 const DECIMALS: f64 = 1e6;
 
-static STOP: LazyLock<HashSet<&'static str>> =
+static STOP: LazyLock<FxHashSet<&'static str>> =
     LazyLock::new(|| StopWords::Summary.words().collect());
-static FILLER: LazyLock<HashSet<&'static str>> =
+static FILLER: LazyLock<FxHashSet<&'static str>> =
     LazyLock::new(|| FILLER_WORDS.split_whitespace().collect());
 
 /// Fingerprint of the lexical vectors with the default number of components.
@@ -158,6 +159,35 @@ fn features(text: &str, dimension: usize) -> Vec<f64> {
     vector
 }
 
+/// The vectors of many short texts, for which each word's features are computed once.
+pub(super) struct Features {
+    dimension: usize,
+    /// The components that a word changes, in order, and by how much.
+    words: FxHashMap<String, Box<[(usize, f64)]>>,
+}
+
+impl Features {
+    pub(super) fn new(dimension: usize) -> Self {
+        Self { dimension, words: FxHashMap::default() }
+    }
+
+    /// Returns the vector of a text, as [`embed_query`] does.
+    pub(super) fn embed(&mut self, text: &str) -> Vec<f64> {
+        let mut vector = vec![0.0; self.dimension];
+        for word in words(text) {
+            let features = self.words.entry(word).or_insert_with_key(|word| {
+                let mut features = Vec::new();
+                features_of(word, 1.0, |hash, weight| {
+                    features.push(feature(self.dimension, hash, weight));
+                });
+                features.into()
+            });
+            features.iter().for_each(|(at, weight)| vector[*at] += weight);
+        }
+        finished(vector, text)
+    }
+}
+
 /// Splits a text into words, which are sequences of letters and digits, and returns the words in
 /// lower case.
 fn words(text: &str) -> Vec<String> {
@@ -167,13 +197,19 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adds the features of a word and of the word's letter groups. Function words add no features.
+/// Adds the features of a word.
 fn add_word(vector: &mut [f64], word: &str, weight: f64) {
+    features_of(word, weight, |hash, weight| add_feature(vector, hash, weight));
+}
+
+/// Passes the hash and weight of each feature of a word and of the word's letter groups to `add`.
+/// Function words have no features.
+fn features_of(word: &str, weight: f64, mut add: impl FnMut(u64, f64)) {
     if STOP.contains(word) {
         return;
     }
     let weight = if FILLER.contains(word) { weight * FILLER_WEIGHT } else { weight };
-    add_feature(vector, hash(&[b"w", word.as_bytes()]), weight);
+    add(hash(&[b"w", word.as_bytes()]), weight);
     let mut letters: Vec<char> = vec!['^'];
     letters.extend(word.chars().take(WORD_CHARS_MAX));
     letters.push('$');
@@ -183,15 +219,21 @@ fn add_word(vector: &mut [f64], word: &str, weight: f64) {
         .collect();
     let share = weight * GROUP_SHARE / (groups.len().max(1) as f64).sqrt();
     for group in &groups {
-        add_feature(vector, hash(&[b"g", group.as_bytes()]), share);
+        add(hash(&[b"g", group.as_bytes()]), share);
     }
 }
 
 /// Adds a feature by the hashing trick with signs (Weinberger et al., ICML 2009): the hash modulo
 /// the number of components chooses the component, and the highest bit chooses the sign.
 fn add_feature(vector: &mut [f64], hash: u64, weight: f64) {
-    let at = usize::try_from(hash % vector.len() as u64).expect("below the length of a vector");
-    vector[at] += if hash >> 63 == 0 { weight } else { -weight };
+    let (at, weight) = feature(vector.len(), hash, weight);
+    vector[at] += weight;
+}
+
+/// Returns the component that a feature changes, and by how much.
+fn feature(dimension: usize, hash: u64, weight: f64) -> (usize, f64) {
+    let at = usize::try_from(hash % dimension as u64).expect("below the length of a vector");
+    (at, if hash >> 63 == 0 { weight } else { -weight })
 }
 
 /// Returns the FNV-1a hash of the parts, mixed so that every bit of the hash depends on every byte.

@@ -1,9 +1,8 @@
 //! Finds the content words of texts, with the stems and the class of each word, for the summariser
 //! and the measures of drift.
 
-use std::collections::{HashMap, HashSet};
-
 use frostem::{Algorithm, Stemmer};
+use rustc_hash::{FxHashMap, FxHashSet};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::filler_words::{FILLER_WORDS, MONTHS, NAMES_LIKE_STOP_WORDS, PRAISE_WORDS};
@@ -44,13 +43,24 @@ pub(super) struct Word {
     pub(super) class: Class,
 }
 
+/// A text without spaces.
+struct PieceWords {
+    /// Its content words.
+    words: Box<[WordId]>,
+    /// Whether it has parts that can be words.
+    has_parts: bool,
+}
+
 /// All words and stems of the texts read so far; each word and stem is stored once.
 pub(super) struct Lexicon<'a> {
     pub(super) words: Vec<Word>,
-    by_text: HashMap<(String, Class), WordId>,
-    stems: HashMap<String, StemId>,
-    stop: HashSet<&'static str>,
-    filler: HashSet<&'static str>,
+    by_text: FxHashMap<(String, Class), WordId>,
+    stems: FxHashMap<String, StemId>,
+    /// The content words of each text without spaces that was read at the beginning of a sentence,
+    /// and of each that was read inside.
+    pieces: [FxHashMap<String, PieceWords>; 2],
+    stop: FxHashSet<&'static str>,
+    filler: FxHashSet<&'static str>,
     stemmer: Stemmer,
     counter: &'a dyn TokenCounter,
 }
@@ -60,8 +70,9 @@ impl<'a> Lexicon<'a> {
     pub(super) fn new(counter: &'a dyn TokenCounter) -> Self {
         Self {
             words: Vec::new(),
-            by_text: HashMap::new(),
-            stems: HashMap::new(),
+            by_text: FxHashMap::default(),
+            stems: FxHashMap::default(),
+            pieces: Default::default(),
             stop: StopWords::Summary.words().collect(),
             filler: FILLER_WORDS.split(' ').chain(PRAISE_WORDS.split(' ')).collect(),
             stemmer: Stemmer::new(Algorithm::English),
@@ -109,10 +120,20 @@ impl<'a> Lexicon<'a> {
         let mut words = Vec::new();
         let mut inside = false;
         for piece in sentence.split_whitespace() {
-            for part in parts(piece) {
+            let place = usize::from(inside);
+            if let Some(known) = self.pieces[place].get(piece) {
+                words.extend(&known.words);
+                inside |= known.has_parts;
+                continue;
+            }
+            let first = words.len();
+            let parts = parts(piece);
+            for part in &parts {
                 words.extend(self.word(part, inside));
                 inside = true;
             }
+            let read = PieceWords { words: words[first..].into(), has_parts: !parts.is_empty() };
+            self.pieces[place].insert(piece.to_owned(), read);
         }
         words
     }

@@ -13,7 +13,7 @@ use jiff::civil::Date;
 
 use super::clauses::{BREAK, clauses, clauses_of_summary, is_name_of};
 use super::dated::{Origin, label};
-use super::drift;
+use super::drift::{self, Sources};
 use super::facts::odds;
 use super::grammar::{BACK, REQUESTS, SELF, SMALL_TALK, is_one_of, lower};
 use super::lexicon::{Class, Lexicon, StemId};
@@ -191,12 +191,13 @@ pub fn summarise_near(
 ) -> NearestSummary {
     let mut maker = Maker::new(previous, batch, count);
     let mut best = maker.make(&tokens, 0);
-    let mut similarity = drift::similarity(&best.content, previous, batch);
+    let mut sources = Sources::new(previous, batch);
+    let mut similarity = sources.similarity(&best.content);
     let mut attempts = 1;
     while attempts < attempts_max && similarity.is_some_and(|near| near < similarity_min) {
         let made = maker.make(&tokens, attempts);
         attempts += 1;
-        let near = drift::similarity(&made.content, previous, batch);
+        let near = sources.similarity(&made.content);
         if near > similarity && made.information_drift <= best.information_drift {
             (best, similarity) = (made, near);
         }
