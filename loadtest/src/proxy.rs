@@ -170,6 +170,8 @@ impl ProxyProcesses {
             command.arg("proxy").arg("--mode").arg(mode).arg("--listen").arg(&socket);
             command.arg("--upstream").arg(&upstream);
             command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
+            // The requests of this measurement name no database, which means `_system`.
+            command.env("ARANGO_DB", "_system");
             Process::start(command, &folder, socket, ready())
         };
         Ok(Self { engine, relay, reads: proxy("ro")?, writes: proxy("rw")? })

@@ -9,6 +9,7 @@ pub mod held;
 pub mod ids;
 pub mod metric;
 mod refusal;
+pub mod responder;
 pub mod room;
 pub mod secret;
 pub mod signing;

@@ -1,6 +1,7 @@
 //! Listens on Unix sockets that this process bound or inherited, with limits on times, sizes and
 //! the number of connections.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{
@@ -11,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::middleware::{Next, from_fn};
+use axum::body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -24,6 +25,7 @@ use tokio_io_timeout::TimeoutWriter;
 use super::crowd::{Crowd, Membership};
 use super::held::held;
 use super::refusal::refuse;
+use super::responder::Responder;
 use super::unread::read_on;
 use crate::metric;
 use vctx_core::limits::{
@@ -248,20 +250,20 @@ const API: Bounds = Bounds {
     gauge: metric::CONNECTIONS,
 };
 
-/// Serves the router on the socket until `stop` is true. After that, running calls have a limited
+/// Answers requests on the socket until `stop` is true. After that, running calls have a limited
 /// time to end.
 pub async fn serve(
     listening: Listening,
-    router: Router,
+    responder: impl Responder,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    serve_within(listening, router, stop, API).await
+    serve_within(listening, responder, stop, API).await
 }
 
-/// Serves the router like `serve`, but with the given limits.
+/// Answers requests like `serve`, but with the given limits.
 pub async fn serve_within(
     listening: Listening,
-    router: Router,
+    responder: impl Responder,
     mut stop: watch::Receiver<bool>,
     bounds: Bounds,
 ) -> io::Result<()> {
@@ -269,7 +271,6 @@ pub async fn serve_within(
     listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let permits = Arc::new(Semaphore::new(bounds.connections));
-    let router = router.layer(from_fn(read_on));
     let crowd = Crowd::new();
     loop {
         let permit = tokio::select! {
@@ -287,16 +288,16 @@ pub async fn serve_within(
                     refuse(&stream);
                     continue;
                 };
-                let (router, stop) = (router.clone(), stop.clone());
+                let (responder, stop) = (responder.clone(), stop.clone());
                 let counted = Counted::new(&listening.open);
-                let router = router.layer(axum::Extension(Arc::clone(&crowd)));
+                let crowd = Arc::clone(&crowd);
                 tokio::spawn(async move {
                     let (_permit, _counted) = (permit, counted);
                     tokio::select! {
                         () = member.closed() => {
                             tracing::debug!("closed a connection that waited for its client");
                         }
-                        () = connection(stream, router, stop, bounds, &member) => {}
+                        () = connection(stream, responder, stop, bounds, crowd, &member) => {}
                     }
                 });
             }
@@ -356,20 +357,25 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 async fn connection(
     stream: UnixStream,
-    router: Router,
+    responder: impl Responder,
     mut stop: watch::Receiver<bool>,
     bounds: Bounds,
+    crowd: Arc<Crowd>,
     member: &Membership,
 ) {
     let Ok(peer) = stream.peer_cred() else { return };
     let actor = PeerActor { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
     let begin = member.calls();
-    let counted = move |request, next: Next| {
-        let call = begin();
-        async move { held(next.run(request).await, call) }
-    };
-    let router = router.layer(from_fn(counted)).layer(axum::Extension(actor));
-    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (call, responder) = (begin(), responder.clone());
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(actor);
+        request.extensions_mut().insert(Arc::clone(&crowd));
+        async move {
+            let response = read_on(request, |request| responder.respond(request)).await;
+            Ok::<_, Infallible>(held(response, call))
+        }
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(bounds.head_ms));
     if let Some(bytes) = bounds.head_bytes {
@@ -395,11 +401,11 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    use axum::body::{Body, Bytes, HttpBody};
+    use axum::Router;
+    use axum::body::{Bytes, HttpBody};
     use hyper::body::Frame;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::sync::mpsc;

@@ -9,7 +9,6 @@ use axum::Error;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::header;
-use axum::middleware::Next;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
@@ -93,16 +92,18 @@ impl HttpBody for AnnouncedBody {
 /// the connection is closed: immediately if the client announced the length of the body, otherwise
 /// when the limit is reached. If the client waits for `100 Continue`, nothing is read, because
 /// after an answer such a client sends no body.
-pub(super) async fn read_on(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
-    }
-    if request.headers().contains_key(header::EXPECT) {
-        return next.run(request.map(|body| Body::new(AnnouncedBody(body)))).await;
+pub(super) async fn read_on<F: Future<Output = Response>>(
+    request: Request,
+    respond: impl FnOnce(Request) -> F,
+) -> Response {
+    let waits = request.headers().contains_key(header::EXPECT);
+    if request.body().is_end_stream() || waits {
+        let announced = |body| if waits { Body::new(AnnouncedBody(body)) } else { body };
+        return respond(request.map(announced)).await;
     }
     let (back, mut left) = oneshot::channel();
     let lent = |body| Body::new(Lent { body: Some(body), back: Some(back) });
-    let response = next.run(request.map(lent)).await;
+    let response = respond(request.map(lent)).await;
     if let Ok(body) = left.try_recv()
         && body.size_hint().lower() <= BODY_DRAINED_BYTES_MAX as u64
     {

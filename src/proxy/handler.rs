@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -31,6 +30,7 @@ use super::target::Target;
 use super::upstream::{Onward, RequestHead, Upstream};
 use vctx_base::clock;
 use vctx_base::metric;
+use vctx_base::responder::Responder;
 use vctx_base::socket::{Bounds, PeerActor};
 use vctx_core::limits::{ANSWER_STALL_MS, DRAIN_MS_MAX};
 
@@ -66,7 +66,7 @@ const PROXY_ANSWER_STALL_MS: u64 = ANSWER_STALL_MS;
 const PROXY_DRAIN_MS_MAX: u64 = DRAIN_MS_MAX;
 
 /// A proxy: mode, connection to the database, and queue of waiting requests.
-pub struct Proxy {
+struct Proxy {
     mode: Mode,
     settings: Settings,
     /// Names of the databases whose requests the proxy forwards.
@@ -96,12 +96,35 @@ pub fn bounds() -> Bounds {
     }
 }
 
-/// Handles every request to the listener of a proxy.
-pub fn router(proxy: Arc<Proxy>) -> Router {
-    Router::new().fallback(move |request: Request| {
-        let proxy = Arc::clone(&proxy);
-        async move { proxy.answer(request).await }
-    })
+/// The handle of a proxy that answers every request to the proxy's listener.
+#[derive(Clone)]
+pub struct ProxyHandle(Arc<Proxy>);
+
+impl ProxyHandle {
+    /// Creates a proxy that forwards requests to the named databases of one database server.
+    pub fn new(mode: Mode, settings: Settings, databases: Vec<String>, upstream: Upstream) -> Self {
+        for reason in Reason::ALL {
+            metrics::counter!(metric::PROXY_REFUSED, "reason" => reason.text()).increment(0);
+        }
+        Self(Arc::new(Proxy {
+            mode,
+            settings,
+            databases,
+            upstream,
+            read_only_texts: ReadOnlyTexts::default(),
+            writing_texts: WritingTexts::default(),
+            places: Arc::new(Semaphore::new(settings.in_flight_max)),
+            long_bodies: Semaphore::new(PROXY_LONG_BODIES_KIB_MAX as usize),
+            waiting: AtomicUsize::new(0),
+            told: Mutex::default(),
+        }))
+    }
+}
+
+impl Responder for ProxyHandle {
+    async fn respond(&self, request: Request) -> Response {
+        self.0.answer(request).await
+    }
 }
 
 /// An accepted request: the rule that allows it, and the data from its headers.
@@ -129,25 +152,6 @@ impl From<Broken> for End {
 }
 
 impl Proxy {
-    /// Creates a proxy that forwards requests to the named databases of one database server.
-    pub fn new(mode: Mode, settings: Settings, databases: Vec<String>, upstream: Upstream) -> Self {
-        for reason in Reason::ALL {
-            metrics::counter!(metric::PROXY_REFUSED, "reason" => reason.text()).increment(0);
-        }
-        Self {
-            mode,
-            settings,
-            databases,
-            upstream,
-            read_only_texts: ReadOnlyTexts::default(),
-            writing_texts: WritingTexts::default(),
-            places: Arc::new(Semaphore::new(settings.in_flight_max)),
-            long_bodies: Semaphore::new(PROXY_LONG_BODIES_KIB_MAX as usize),
-            waiting: AtomicUsize::new(0),
-            told: Mutex::default(),
-        }
-    }
-
     async fn answer(&self, request: Request) -> Response {
         let begun = clock::now();
         let (head, body) = request.into_parts();

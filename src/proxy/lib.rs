@@ -11,7 +11,7 @@ mod settings;
 mod target;
 mod upstream;
 
-pub use handler::{Proxy, bounds, router};
+pub use handler::{ProxyHandle, bounds};
 pub use rules::{CALLS_REFUSED, FAMILIES, Family, HEADERS_REFUSED, Mode, RULES, Rule};
 pub use settings::Settings;
 pub use upstream::Upstream;

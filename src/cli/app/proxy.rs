@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -56,7 +55,7 @@ fn run_proxy(options: &ProxyOptions) -> Result<(), Stop> {
     let mode = options.mode;
     let places = config.store.places.iter().map(|place| &place.database);
     let databases = std::iter::once(&config.store.database).chain(places).cloned().collect();
-    let passing = Arc::new(vctx_proxy::Proxy::new(mode, config.proxy, databases, upstream));
+    let passing = vctx_proxy::ProxyHandle::new(mode, config.proxy, databases, upstream);
     let (stop, stopping) = watch::channel(false);
     io_loop()?.block_on(async move {
         let listening = socket::bind(&options.listen).map_err(cannot_bind("listen"))?;
@@ -72,12 +71,7 @@ fn run_proxy(options: &ProxyOptions) -> Result<(), Stop> {
         let (at, to) = (options.listen.display(), behind.path().display());
         eprintln!("vctx proxy ({}) listens on {at} and forwards requests to {to}", mode.text());
         systemd::ready(&format!("passes on to {to}"));
-        let served = socket::serve_within(
-            listening,
-            vctx_proxy::router(passing),
-            stopping,
-            vctx_proxy::bounds(),
-        );
+        let served = socket::serve_within(listening, passing, stopping, vctx_proxy::bounds());
         served.await.map_err(cannot("serve the proxy's socket"))?;
         if let Some(metrics) = metrics {
             metrics.await.ok();

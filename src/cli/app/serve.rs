@@ -165,7 +165,7 @@ async fn run(
 ) -> Result<(), Stop> {
     let embedded = remote.is_none();
     let gate = Gate::closed("starting: the database has not answered yet");
-    let serving = tokio::spawn(socket::serve(api, gate.router(), stopping.clone()));
+    let serving = tokio::spawn(socket::serve(api, gate.clone(), stopping.clone()));
     let ready = match wait_until_ready(server, remote, &gate, stopping.clone()).await {
         Ok(Some(ready)) => ready,
         Ok(None) => return Ok(()),

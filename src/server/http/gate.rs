@@ -1,14 +1,18 @@
 //! Answers requests until the database is ready: says that the server is not ready, and why.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, RwLock};
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{StatusCode, Version, header};
+use axum::http::{HeaderMap, StatusCode, Version, header};
 use axum::response::{IntoResponse as _, Response};
-use tower::ServiceExt as _;
+use futures_util::FutureExt as _;
+use tracing::Instrument as _;
 
 use super::problem::IntoProblem as _;
+use vctx_base::responder::Responder;
+use vctx_base::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 use vctx_core::error::{Code, Error, Result};
 
 /// The gate before the HTTP routes. A closed gate answers every request with the reason why the
@@ -38,14 +42,10 @@ impl Gate {
     pub fn open(&self, router: Router) {
         *self.state.write().expect("no holder panics") = State::Open(router);
     }
+}
 
-    /// Returns the routes of the listener: all requests go through the gate.
-    pub fn router(&self) -> Router {
-        let gate = self.clone();
-        Router::new().fallback(move |request: Request| async move { gate.answer(request).await })
-    }
-
-    async fn answer(&self, request: Request) -> Response {
+impl Responder for Gate {
+    async fn respond(&self, request: Request) -> Response {
         if let Err(error) = one_host(&request) {
             return error.into_problem();
         }
@@ -58,11 +58,24 @@ impl Gate {
                 return Error::new(Code::NotReady, reason.clone()).into_problem();
             }
         };
-        match router.oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        // The log lines of a request have the ids of the trace that the request names.
+        let context = trace_of(request.headers());
+        let answer = AssertUnwindSafe(router.respond(request)).catch_unwind();
+        let answer = match context {
+            Some(context) => answer.instrument(context.span()).await,
+            None => answer.await,
+        };
+        answer.unwrap_or_else(|_| {
+            tracing::error!("a request ended in a panic");
+            let text = "the server has an internal error; the memory is unchanged";
+            Error::new(Code::Internal, text).into_problem()
+        })
     }
+}
+
+fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    TraceContext::of(text(TRACEPARENT), text(TRACESTATE))
 }
 
 /// Refuses a request without `Host`, or with several (RFC 9112 §3.2), because two programs could

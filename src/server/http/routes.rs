@@ -6,13 +6,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tower_http::catch_panic::CatchPanicLayer;
-use tracing::Instrument as _;
 
 use super::answers::counted;
 use super::caller::{Front, crowded, overloaded};
@@ -29,7 +27,6 @@ use crate::executor::{
 };
 use crate::limits::{DOCUMENT_PAGE, DOCUMENTS_PAGE, QUARANTINE_PAGE};
 use vctx_base::crowd::Crowd;
-use vctx_base::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 use vctx_core::anthropic::messages_options;
 use vctx_core::dialect::{Dialect, Format};
 use vctx_core::error::{Code, Error};
@@ -352,25 +349,7 @@ pub fn router(
             )
             .into_problem()
         })
-        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            Error::new(Code::Internal, "the server has an internal error; the memory is unchanged")
-                .into_problem()
-        }))
-        .layer(from_fn(traced))
         .with_state(front)
-}
-
-/// Lets the log lines of a request have the ids of the trace that the request names.
-async fn traced(request: Request, next: Next) -> Response {
-    match trace_of(request.headers()) {
-        Some(context) => next.run(request).instrument(context.span()).await,
-        None => next.run(request).await,
-    }
-}
-
-fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    TraceContext::of(text(TRACEPARENT), text(TRACESTATE))
 }
 
 /// Refuses a call beyond the limit of concurrent calls, since the call could only wait. Calls with
