@@ -77,7 +77,12 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         .text_of("user")
         .or_else(|| body.text_of("username"))
         .ok_or_else(|| Error::of(Code::UserInvalidName))?;
-    let user = parse_user(&body)?.user()?;
+    let given = parse_user(&body)?;
+    // To hash a password takes more time than everything else.
+    if call.front.auth.users().get(name).is_some() {
+        return Err(Error::of(Code::UserDuplicate));
+    }
+    let user = given.user()?;
     call.front.auth.users().create(name, user.clone())?;
     Ok(Reply::ok_merged(201, &user_value(name, &user)))
 }

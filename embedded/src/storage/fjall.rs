@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fjall::config::CompressionPolicy;
+use fjall::config::{CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::group::{Group, Poison};
@@ -86,6 +86,10 @@ impl FjallStore {
                 KeyspaceCreateOptions::default()
                     .max_memtable_size(memtable_bytes)
                     .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+                    // A table of short compressed rows has millions of keys. Its whole filter
+                    // would not fit into the cache, so that each lookup would read it again.
+                    .filter_block_partitioning_policy(PartitioningPolicy::all(true))
+                    .index_block_partitioning_policy(PartitioningPolicy::all(true))
             };
             database.keyspace(space.name(), options).map_err(|error| refused(directory, &error))
         };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use tantivy::directory::Directory as _;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::schema::{
     Field, IndexRecordOption, JsonObjectOptions, NumericOptions, OwnedValue, Schema,
@@ -19,6 +20,9 @@ use crate::limits::{VIEW_QUIET_MERGE_DOCUMENTS_MAX, VIEW_WRITER_BYTES};
 /// Share of removed documents in a segment above which the segment is merged (ArangoDB:
 /// `minDeletionRatio` 0.5).
 const REMOVED_SHARE_MAX: f32 = 0.5;
+
+/// Name of the file that lists the segments (tantivy: `META_FILEPATH`).
+const META_FILE: &str = "meta.json";
 
 const LOCAL: &str = "local";
 const COLLECTION: &str = "collection";
@@ -82,7 +86,7 @@ pub(super) fn fields() -> Fields {
 /// Opens the tantivy index in a directory, or creates an empty one.
 pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     let (wanted, fields) = schema();
-    let index = if directory.join("meta.json").exists() {
+    let index = if directory.join(META_FILE).exists() {
         Index::open_in_dir(directory).map_err(failed)?
     } else {
         Index::create_in_dir(directory, wanted.clone()).map_err(failed)?
@@ -158,6 +162,17 @@ pub(super) fn to_merge<S: Copy>(mut segments: Vec<(u64, S)>) -> Vec<S> {
 /// Returns the text that the last commit of the segments stored together with the segments.
 pub(super) fn payload(index: &Index) -> Result<Option<String>> {
     Ok(index.load_metas().map_err(failed)?.payload)
+}
+
+/// Stores a text together with the segments of the last commit. This needs no writer, whose queue
+/// has room for ten thousand documents (2.4 MB). There must be no writer.
+pub(super) fn set_payload(index: &Index, text: &str) -> Result<()> {
+    let mut metas = index.load_metas().map_err(failed)?;
+    metas.payload = Some(text.to_owned());
+    let bytes = serde_json::to_vec(&metas).map_err(failed)?;
+    let directory = index.directory();
+    directory.sync_directory().map_err(failed)?;
+    directory.atomic_write(Path::new(META_FILE), &bytes).map_err(failed)
 }
 
 impl Fields {

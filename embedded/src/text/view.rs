@@ -317,7 +317,7 @@ impl View {
         }
         for collection in gone {
             writing.contents.links.remove(&collection);
-            self.fields.remove_all(self.writer(writing)?, collection);
+            self.remove_all(writing, collection)?;
         }
         self.commit(writing, definition.view, store)
     }
@@ -335,7 +335,7 @@ impl View {
         let snapshot = store.snapshot();
         let position = position(&*snapshot)?;
         let collection = link.collection.id;
-        self.fields.remove_all(self.writer(writing)?, collection);
+        self.remove_all(writing, collection)?;
         let lower = Key::Documents(collection).bytes();
         let upper = successor(lower.clone()).expect("a collection's number is below the last one");
         let (mut bytes, mut count) = (0, 0_u64);
@@ -436,10 +436,15 @@ impl View {
     fn commit(&self, writing: &mut WriterState, view: u64, store: &dyn Store) -> Result<()> {
         store.commit(Batch::default(), true)?;
         let payload = writing.contents.text();
-        let writer = self.writer(writing)?;
-        let mut prepared = writer.prepare_commit().map_err(failed)?;
-        prepared.set_payload(&payload);
-        prepared.commit().map_err(failed)?;
+        match &mut writing.writer {
+            Some(writer) => {
+                let mut prepared = writer.prepare_commit().map_err(failed)?;
+                prepared.set_payload(&payload);
+                prepared.commit().map_err(failed)?;
+            }
+            // No document was added or removed.
+            None => segments::set_payload(&self.index, &payload)?,
+        }
         self.renew()?;
         let documents = self.reader.searcher().num_docs();
         tracing::debug!(view, documents, "the segments of a view were committed");
@@ -457,6 +462,14 @@ impl View {
     fn segments(&self) -> BTreeSet<SegmentId> {
         let searcher = self.reader.searcher();
         searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect()
+    }
+
+    /// Removes all documents of a collection from the segments.
+    fn remove_all(&self, writing: &mut WriterState, collection: u64) -> Result<()> {
+        if writing.writer.is_some() || self.reader.searcher().num_docs() > 0 {
+            self.fields.remove_all(self.writer(writing)?, collection);
+        }
+        Ok(())
     }
 
     fn writer<'a>(&self, writing: &'a mut WriterState) -> Result<&'a mut IndexWriter> {

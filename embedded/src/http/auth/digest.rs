@@ -69,6 +69,11 @@ impl Password {
         Ok(Self { salt, rounds: PASSWORD_ROUNDS, hash: stretch(&salt, PASSWORD_ROUNDS, plain) })
     }
 
+    /// Whether `plain` is the stored password, and is hashed as new passwords are.
+    pub(super) fn is_current(&self, plain: &str) -> bool {
+        self.rounds == PASSWORD_ROUNDS && self.is(plain)
+    }
+
     /// Whether `plain` is the stored password.
     pub(super) fn is(&self, plain: &str) -> bool {
         same(&self.hash, &stretch(&self.salt, self.rounds, plain))

@@ -40,9 +40,11 @@ impl User {
         Ok(Self { password, active, extra, grants: Grants::default(), tokens: Vec::new() })
     }
 
-    /// Changes the password.
+    /// Changes the password, unless the user has it already.
     pub(in super::super) fn set_password(&mut self, plain: &str) -> Result<()> {
-        self.password = Self::new(plain, true, Value::Null)?.password;
+        if !self.password.is_current(plain) {
+            self.password = Self::new(plain, true, Value::Null)?.password;
+        }
         Ok(())
     }
 
@@ -239,20 +241,30 @@ impl Users {
         })
     }
 
-    /// Applies a change to a copy of the table and stores the copy durably. The copy then replaces
-    /// the current table.
+    /// Applies a change to a copy of the table and stores the copy durably, unless it equals the
+    /// current table. The copy then replaces the current table.
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> Result<T>) -> Result<T> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut table = Table::clone(&self.table());
+        let before = self.table();
+        let mut table = Table::clone(&before);
         let done = change(&mut table)?;
-        let mut all = Object::with_capacity(table.len());
-        for (name, user) in &table {
-            all.push_new(name.as_str(), user.to_value());
+        let all = stored(&table);
+        if all == stored(&before) {
+            return Ok(done);
         }
-        self.engine.put_setting(SETTING, Some(Value::object(all)))?;
+        self.engine.put_setting(SETTING, Some(all))?;
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         Ok(done)
     }
+}
+
+/// Returns the stored form of a table, which [`load`] reads.
+fn stored(table: &Table) -> Value {
+    let mut all = Object::with_capacity(table.len());
+    for (name, user) in table {
+        all.push_new(name.as_str(), user.to_value());
+    }
+    Value::object(all)
 }
 
 fn load(value: &Value) -> Result<Table> {
