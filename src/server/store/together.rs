@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::db::{Binds, Link, binds};
@@ -66,9 +67,10 @@ impl Drop for Permit {
             queue.sent -= usize::from(next.is_empty());
             next
         };
-        if !next.is_empty() {
+        // While the runtime ends, the waiting changes are dropped with their calls.
+        if let (false, Ok(runtime)) = (next.is_empty(), Handle::try_current()) {
             let together = Arc::clone(&self.0);
-            tokio::spawn(async move { together.send(next).await });
+            runtime.spawn(async move { together.send(next).await });
         }
     }
 }
