@@ -7,7 +7,8 @@ use tower::ServiceExt as _;
 
 /// Answers the requests that arrive on a socket.
 pub trait Responder: Clone + Send + Sync + 'static {
-    /// Answers one request, whose extensions are the [`PeerActor`](super::socket::PeerActor) and the [`Crowd`](super::crowd::Crowd) of its
+    /// Answers one request, whose extensions are the
+    /// [`PeerActor`](super::socket::PeerActor) and the [`Crowd`](super::crowd::Crowd) of its
     /// connection.
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send;
 }
